@@ -1,1 +1,1 @@
-"""The benchmark: what a message costs, next to a bare loop and to another exactly-once library."""
+"""The benchmark: what a message costs, compared with a bare loop and with another exactly-once library."""

@@ -37,12 +37,12 @@ Profile = Annotated[
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command(epilog="Exit codes: 0 fine, 1 something failed or its replies were wrong, 2 wrong usage, 3 no broker.")
+@app.command(epilog="Exit codes: 0 fine, 1 a run failed or its replies were wrong, 2 wrong usage, 3 no broker.")
 def bench(
     names: Names = None,
     rounds: Annotated[int, typer.Option(min=1, help="Number of measured rounds.")] = Plan.rounds,
     messages: Annotated[int, typer.Option(min=1, help="Messages per run of `throughput`.")] = Plan.messages,
-    dialogs: Annotated[int, typer.Option(min=1, help="Dialogs of these messages.")] = Plan.dialogs,
+    dialogs: Annotated[int, typer.Option(min=1, help="Number of dialogs that share these messages.")] = Plan.dialogs,
     only: Only = "",
     block_seconds: Annotated[
         int, typer.Option(min=1, help="How long the handler of `blocked` blocks.")
@@ -74,7 +74,7 @@ def bench(
     spark       dialogs read in Spark, compared with a plain read: batches, streams, other ways, more dialogs
 
     With the standard sizes, the figures of a part go into bench/results.json, bench/pictures and docs/performance.md.
-    With other sizes, or after a failure, they are only printed, unless --out names a directory for them.
+    With other sizes, or after a failure, they are only printed, unless --out gives a directory for them.
 
     \b
     Examples:

@@ -95,7 +95,7 @@ def run(case: Case, bootstrap: str, space: str, tell: Tell, patience: float = qu
 
 
 def _open(told: dict[str, Any]) -> float | None:
-    """Return the messages per second after every dialog had its first message."""
+    """Return the messages per second, measured from the time when all dialogs are open; None if this time is not known."""
     if not (lap := told.get("lap")) or told["messages"] <= lap["messages"]:
         return None
     return float((told["messages"] - lap["messages"]) / (told["seconds"] - lap["seconds"]))

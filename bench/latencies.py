@@ -36,7 +36,7 @@ def curve(seconds: Sequence[float]) -> list[float]:
 async def open_loop(rate: float, count: int, send: Callable[[int, float], Awaitable[None]]) -> dict[str, Any]:
     """Begin each ``send(number, due)`` when it is due, even if earlier calls have not ended. Then wait for all.
 
-    ``due`` is the ``time.perf_counter`` at which the request should begin. Times are measured from there. So if the
+    ``due`` is the ``time.perf_counter`` at which the request should begin. Times are measured from ``due``. So if the
     system stalls, the wait of all requests that were due meanwhile counts too.
     """
     begin = time.perf_counter() + 0.05

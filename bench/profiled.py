@@ -1,8 +1,8 @@
 """Profiles a process with one cProfile for each thread, because handlers run on threads of the pool, not on the polling thread.
 
 Up to Python 3.11, a profiler belongs to the thread that enabled it. The polling thread gets a profiler, and a hook gives
-a profiler to each thread that starts later. From Python 3.12 on, a process can have only one profiler. There ``INLINE``
-is true, and the handlers of the profiled worker run in the polling thread.
+a profiler to each thread that starts later. From Python 3.12 on, a process can have only one profiler. In that case
+``INLINE`` is true, and the handlers of the profiled worker run in the polling thread.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from bench.unavailable import Unavailable
 from bench.workload import Workload
 
 WARM_UPS = 3
-"""Number of runs of the bare loop that do not count: a new broker becomes a fifth faster during its first million messages."""
+"""Number of runs of the bare loop that do not count, because a new broker becomes a fifth faster during its first million messages."""
 
 
 @dataclass
@@ -127,7 +127,10 @@ def ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> list
 
 
 def cpu_ratio(samples: Mapping[str, Sequence[Sample]], name: str, base: str) -> float | None:
-    """Return the ratio of the CPU times per message. Other programs affect it less than they affect ``ratio``, and the broker does not."""
+    """Return the ratio of the CPU times per message.
+
+    Other programs affect this ratio less than the ratio of ``ratio``. The broker does not affect it.
+    """
     if not samples.get(name) or not samples.get(base):
         return None
     ours, theirs = (median(run.cpu_us_per_message for run in samples[which]) for which in (name, base))

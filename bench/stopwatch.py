@@ -7,7 +7,7 @@ import sys
 import time
 
 MARK = "bench-result "
-"""Begins the output line with the result."""
+"""First characters of the output line with the result."""
 
 
 class Stopwatch:

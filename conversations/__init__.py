@@ -101,7 +101,10 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """The class of this package's module. It keeps the functions ``local`` and ``run`` when modules with these names are imported."""
+    """The class of this package's module.
+
+    An import of the module ``local`` or ``run`` would replace the function of the same name. The class prevents this.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and _HOME_OF.get(name) == name:

@@ -1,4 +1,4 @@
-"""Waits between attempts, each twice as long as the one before."""
+"""Waits between attempts. Each wait is twice as long as the wait before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Backoff:
         self._next = first
 
     def again(self) -> float:
-        """Return the seconds to wait before the next attempt. The next call returns twice as many, but at most ``last``."""
+        """Return the seconds to wait before the next attempt. The next result is twice this number, but at most ``last``."""
         wait, self._next = self._next, min(2 * self._next, self._last)
         return wait
 

@@ -143,7 +143,10 @@ def said(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return the first five faults of a body in one line: the path of each wrong field, and the reason. The fields' values are left out."""
+    """Return the faults of a body in one line, at most five: the path of each wrong field, and the reason. The fields' values are left out.
+
+    An exception that is not a ``ValidationError`` has no paths. The result is its text.
+    """
     if not isinstance(error, ValidationError):
         return said(error)
     parts = []
@@ -158,7 +161,7 @@ def codec_of(declared: MessageType) -> BodyCodec:
     """Return the codec of a message type.
 
     Raises:
-        DeclarationError: the declared body is neither a class that Pydantic knows, nor an Avro schema, nor "bytes" or None.
+        DeclarationError: the declared body is not valid. It must be a class that Pydantic knows, an Avro schema, "bytes" or None.
     """
     body = declared.body
     if body == "bytes" or body is bytes:

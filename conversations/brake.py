@@ -18,13 +18,16 @@ class Failures:
     PEERS = 1_000
     """Maximum number of peers whose failures are remembered, and also the maximum number of peers whose successes are remembered."""
     DIALOGS = Brake.MOST_DIALOGS
-    """Maximum number of failed dialogs that are remembered for one peer."""
+    """Maximum number of failed dialogs that a worker remembers for one peer."""
 
     def __init__(self, brake: Brake) -> None:
         self._brake = brake
         self._window = brake.window // _MICROSECOND
         self._failed: dict[str, dict[bytes, int]] = {}
-        """Time of the last failure of each dialog, by peer and dialog. Both are in the order of their last failures, oldest first."""
+        """Time of the last failure of each dialog, by peer and by dialog.
+
+        Peers and dialogs are in the order of their last failures, oldest first.
+        """
         self._handled: dict[str, int] = {}
         """By peer, the number of handlers that succeeded in the present half of a window."""
         self._handled_before: dict[str, int] = {}
@@ -37,14 +40,14 @@ class Failures:
     def note(self, peer: str, dialog: bytes, now: int, braked: int = 0) -> int:
         """Count a failure. Return the number of failed dialogs if the brake must be put on for the peer, else 0.
 
-        ``share`` and ``dialogs`` are settings of the brake. The brake is on for ``braked`` other peers. Two conditions must be met:
+        ``braked`` is the number of other peers for which the brake is on now. The brake must be put on if two conditions are met:
 
-        * The peer's failures are at least the part ``share`` of its failures and successes together.
-        * The number of failed dialogs is at least ``dialogs``. Failed dialogs of other peers are included: at most half of ``dialogs`` for
-          each other peer whose failures reach the ``share``, and exactly half of ``dialogs`` for each of the ``braked`` peers.
+        * The failures of the peer, divided by its failures and successes together, are at least the setting ``share``.
+        * The number of failed dialogs is at least the setting ``dialogs``. This number includes failed dialogs of other peers. Each other
+          peer whose failures reach the setting ``share`` adds at most half of ``dialogs``. Each of the ``braked`` peers adds exactly half.
 
-        But failed dialogs of other peers are not enough. The peer itself must have at least 5 % of ``dialogs`` as failed dialogs, and at
-        least two (one if ``dialogs`` is 1). So a fault that only other peers have does not turn the brake on for this peer.
+        Failed dialogs of other peers alone are not enough. The peer itself must have at least two failed dialogs (one if ``dialogs`` is 1),
+        and at least 5 % of ``dialogs``. So a fault that only other peers have does not turn the brake on for this peer.
         """
         self._turn(now)
         mine = self._failed.pop(peer, {})
@@ -91,6 +94,6 @@ class Failures:
             table.pop(peer, None)
 
     def is_over(self, now: int) -> bool:
-        """Forget failures that are older than the window. Return True if no failure is left: then successes need not be counted."""
+        """Forget failures that are older than the window. Return True if no failure is left. Then the caller need not count successes."""
         self._turn(now)
         return not self._failed

@@ -20,7 +20,7 @@ class Call:
     arguments: tuple[Any, ...]
 
     def over(self) -> None:
-        """Refuse each later request on the dialog: it raises ``HandlerOver``. Called when the run is over, or its results are refused."""
+        """Make each later request on the dialog raise ``HandlerOver``. Called when the run is over, or when its results are refused."""
         dialog = self.arguments[-1]
         if isinstance(dialog, Dialog):
             dialog._draft.close()  # noqa: SLF001 - private, because a handler must not close its own draft

@@ -62,7 +62,10 @@ def _now() -> int:
 
 
 class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextManager["ClientDialog"]):
-    """A dialog, for use by a client in a block. The end of the block writes its requests as one command. They take effect together."""
+    """A dialog, for use by a client in a block.
+
+    The end of the block writes all its requests as one command. So the requests take effect together.
+    """
 
     def __init__(self, client: Client, conversation: bytes, key: str, contract: Contract | None) -> None:
         self._client = client
@@ -83,7 +86,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         """Note a message to send.
 
         Args:
-            body: the body: a model, a mapping for an Avro schema, bytes, or None, as the message type demands.
+            body: the body. The message type decides its kind: a model, a mapping for an Avro schema, bytes, or None.
             type: name of the message type. Needed if several message types have the body's class.
             key: idempotency key. If several blocks of a dialog have the same key, only the first block takes effect. A key is
                 remembered for the period ``command_life``.
@@ -130,7 +133,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         """Note the request to end this side with an error. The messages that this block has noted are dropped.
 
         Raises:
-            DialogEnded: as ``end``.
+            DialogEnded: an earlier request of this block ended the dialog (8427).
             LocalError: the code is not positive (8419), or the description is missing (8422).
         """
         self._check_open(codes.END_REFUSED)
@@ -233,7 +236,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         periods: the periods of the namespace. The workers must have the same periods.
 
     Raises:
-        LocalError: ``kafka`` is no ``Kafka``, or ``timeout`` is no timedelta.
+        LocalError: ``kafka`` is not a ``Kafka``, or ``timeout`` is not a timedelta.
     """
 
     def __init__(
@@ -271,7 +274,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         if sink is None:
             from conversations.kafka.commands import CommandProducer
 
-            # ``setdefault`` is atomic: two threads that connect at the same time use the same connection.
+            # ``setdefault`` is atomic, so two threads that connect at the same time use the same connection.
             sink = self._sinks.setdefault(self.service_name, CommandProducer(self._kafka, self.service_name))
         return sink
 
@@ -315,12 +318,12 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             contract: the contract of the dialog. The service must initiate it.
             id: a UUIDv7 from ``new_id``; by default a new id. A second begin with the same id has no effect.
             group: key of the conversation group; by default the dialog gets a group of its own.
-            lifetime: used instead of the contract's lifetime.
+            lifetime: lifetime of this dialog, instead of the contract's lifetime.
 
         Raises:
             UnknownContract: the service does not initiate the contract (8425).
             LocalError: the id is not a UUIDv7, the lifetime is not positive, ``to`` or ``group`` is not a valid name or key, or
-                ``contract`` is no ``Contract``.
+                ``contract`` is not a ``Contract``.
         """
         self.check_usable()
         check_service(to)
@@ -374,8 +377,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             timeout: how long ``result()`` or ``await`` waits.
 
         Raises:
-            NoWorkerHere: no worker of this client's service runs in this process.
-            LocalError: as for ``begin_dialog`` and ``send``; or the target may not send a message type of ``reply``.
+            NoWorkerHere: no worker of this client's service runs in this process, or the worker owns no partition now.
+            LocalError: ``begin_dialog`` or ``send`` refuses an argument, or the target may not send a message type of ``reply``.
         """
         self.check_usable()
         check_contract(contract)
@@ -393,7 +396,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             )
         lifetime = max(micros(timeout, "timeout"), self._periods.request_lifetime)
         dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=timedelta(microseconds=lifetime))
-        dialog.__enter__()  # ``__exit__`` is never called: ``Pending`` writes the block, and waits for the answer
+        dialog.__enter__()  # ``Pending`` writes the block and waits for the answer, so ``__exit__`` is never called
         dialog.send(body)
         pending: Pending[Any] = Pending(dialog.id, dialog._append, names, timeout, host, to)  # noqa: SLF001 - same module
         pending.start()
@@ -405,7 +408,7 @@ def _draw() -> UUID:
 
 
 def _draw_for(host: Host) -> str:
-    """Draw a conversation id whose partition the worker in this process owns, so that the replies arrive here."""
+    """Draw a conversation id in a partition of this process's worker, so that the replies arrive here."""
     for _ in range(_DRAWS):
         drawn = str(_draw())
         if host.owns(drawn.encode()):

@@ -26,7 +26,7 @@ class Unit(StrEnum):
     BYTES = "bytes"
     NUMBER = "number"
     SHARE = "share"
-    """A part of one, from 0 to 1."""
+    """A number from 0 to 1."""
     SWITCH = "switch"
     """A group of settings, or None for off."""
 
@@ -90,7 +90,7 @@ class Limits:
     delayed_bytes: int = _setting(
         256_000_000,
         Unit.BYTES,
-        "Maximum bytes of delayed messages per partition. At the limit, handlers cannot send to destinations that accept no records: they run again later.",
+        "Maximum bytes of delayed messages per partition. At the limit, a handler cannot send to a destination that accepts no records, and the handler runs again later.",
     )
     dialog_bytes: int = _setting(
         16_000_000,
@@ -116,9 +116,11 @@ class Limits:
     parked_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Maximum bytes per partition that wait behind failed messages. Above the limit, the dialog of the next such message breaks. "
-        "The bytes that wait for the brake while messages of other peers are handled are counted separately, with the same limit. "
-        "If the other bytes that wait for the brake, or for their queue to be on, exceed the limit, the partition stops reading its queue.",
+        "Maximum bytes per partition that wait behind failed messages. Above the limit, the dialog of the next message that would wait breaks. "
+        "The same limit holds for two other kinds of bytes. Each of these kinds is counted separately. "
+        "The first kind waits for the brake while messages of other peers are handled. "
+        "The second kind waits for the brake at other times, or for the queue to be on. "
+        "If the second kind is above the limit, the partition stops reading its queue.",
     )
     cached_endpoints: int = _setting(
         50_000,
@@ -141,12 +143,13 @@ class Brake:
     """The settings of the brake: how many failed dialogs of a peer turn it on, and how often a message of the peer is tried then.
 
     Without the brake, a release of the application that fails on every message would give up on every message. While the brake is on for
-    a peer, no attempt counts, and no message of the peer is given up on. The messages wait in their order, and one of them is tried every
-    ``probe``. The first message that succeeds turns the brake off. The messages of other peers are handled as before.
+    a peer, no attempt counts, and no message of the peer is given up on. The messages wait in their order. Once in each
+    interval ``probe``, the worker tries one of them. The first message that succeeds turns the brake off. The messages of other peers are
+    handled as before.
 
-    When the messages of several peers fail, the failed dialogs of the other peers count for a peer, too: at most half of ``dialogs`` from
-    each of them. So the failures of one peer do not turn the brake on for others. The brake turns on for a peer only if the peer itself
-    has at least two failed dialogs (one if ``dialogs`` is 1), and at least a twentieth of ``dialogs``.
+    When the messages of several peers fail, a peer's number of failed dialogs includes dialogs of the other peers. Each other peer adds at
+    most half of the setting ``dialogs``. So the failures of one peer do not turn the brake on for others. The brake turns on for a peer
+    only if the peer itself has at least two failed dialogs (one if ``dialogs`` is 1), and at least a twentieth of ``dialogs``.
 
     Raises:
         DeclarationError: a number or a time is not positive, the share is above 1, or ``dialogs`` is above ``MOST_DIALOGS``.
@@ -158,12 +161,12 @@ class Brake:
     dialogs: int = _setting(
         100,
         Unit.NUMBER,
-        f"Number of failed dialogs of a peer within the window that turns the brake on. The setting is at most {MOST_DIALOGS:,}.",
+        f"If a peer has this number of failed dialogs within the window, the brake turns on. The setting is at most {MOST_DIALOGS:,}.",
     )
     share: float = _setting(
         0.5,
         Unit.SHARE,
-        "Minimum share of the peer's handlers in the window that must have failed. With 0, only the number of dialogs counts.",
+        "The brake turns on only if at least this share of the peer's handlers in the window failed. With 0, only the number of dialogs decides.",
         least=0,
     )
     window: timedelta = _setting(timedelta(seconds=60), Unit.TIME, "How long a failure counts for the brake.")
@@ -204,7 +207,7 @@ class Periods:
     )
     start_within: int = _period(
         1 * HOUR,
-        "How long, in log time after its transmission, the first message of a dialog can begin the peer's endpoint. "
+        "How long the first message of a dialog can begin the peer's endpoint, in log time from the transmission of the message. "
         "A shorter lifetime of the dialog shortens this time.",
         "the message is refused",
     )
@@ -216,7 +219,7 @@ class Periods:
     )
     grace: int = _period(
         10 * MINUTE,
-        "How long, in log time, a tombstone is kept after the last moment at which a repeated message could begin its dialog again.",
+        "How long, in log time, a tombstone is kept after the last moment at which a repeated message could begin the dialog again.",
         "the tombstone is deleted",
     )
     tick_after: int = _period(
@@ -226,8 +229,8 @@ class Periods:
     )
     command_life: int = _period(
         1 * DAY,
-        "How long, in log time, a worker remembers that a command took effect. A command may also be at most this old, and dated at most this far ahead.",
-        "the row of the command is deleted; an older command is refused",
+        "How long, in log time, a worker remembers that a command took effect. A command is also refused if it is older than this period, or is dated more than this period ahead.",
+        "the row of the command is deleted, and an older command is refused",
     )
     spoken_known: int = _period(
         23 * HOUR,
@@ -278,7 +281,7 @@ class Periods:
     stale_after: int = _period(
         10 * MINUTE,
         "How long a worker repeats the restore of a partition while Kafka's answers lack committed rows.",
-        "the partition is set aside: either Kafka lost acknowledged records, or the topic was replaced by an older copy",
+        "the partition is set aside, because Kafka lost acknowledged records, or the topic was replaced by an older copy",
     )
     step: int = _period(
         1 * MINUTE,
@@ -297,7 +300,7 @@ class Periods:
     )
     archive_stale: int = _period(
         1 * DAY,
-        "Age after which files of an unfinished write of the archive are no longer needed.",
+        "If a write of the archive has not finished after this time, its files are no longer needed.",
         "the next run of the archive deletes them",
     )
 
@@ -339,7 +342,10 @@ _ORDER = (
     (("state_segment",), "deletes_kept"),
     (("grace",), "deletes_kept"),
 )
-"""Pairs: names of periods in a tuple, and the name of a longer period. The periods in the tuple together must be less than that period."""
+"""Each pair has a tuple with names of periods, and the name of one longer period.
+
+The sum of the tuple's periods must be less than the longer period.
+"""
 
 _BRAKE = Brake()
 _LIMITS = Limits()
@@ -364,13 +370,13 @@ class WorkerSettings:
     step: timedelta = _setting(
         timedelta(seconds=1),
         Unit.TIME,
-        "How long a step works before it starts no further work. The rest follows in the next step.",
+        "Time after which a step starts no further work. The next step does the rest.",
         least=0,
     )
     patience: timedelta = _setting(
         timedelta(milliseconds=50),
         Unit.TIME,
-        "How long a step waits for its handlers before it commits without the slow ones. While handlers keep returning, it waits up to 1 s longer.",
+        "How long a step waits for its handlers before it commits without the slow ones. While handlers keep returning, the step waits up to 1 s longer.",
         least=0,
     )
     revocation: timedelta = _setting(
@@ -393,7 +399,7 @@ class WorkerSettings:
     rollbacks: int | None = _setting(
         5,
         Unit.NUMBER,
-        "If this number of steps in a row fails in this library's code around a handler, the queue of the partition goes off. "
+        "If this number of consecutive steps fails in this library's code around a handler, the queue of the partition goes off. "
         "With `never` (in code None) the queue stays on.",
         never=True,
     )
@@ -417,7 +423,7 @@ class WorkerSettings:
         """Return a copy with all periods and the brake's times divided by ``factor``. The time limits of handlers do not change.
 
         Raises:
-            ValueError: as ``Periods.scaled``.
+            ValueError: ``Periods.scaled`` refuses the factor.
         """
         periods = self.periods.scaled(factor)  # checks the factor
         return replace(self, periods=periods, brake=None if self.brake is None else self.brake.scaled(factor))

@@ -30,7 +30,7 @@ def kafka_worker(
     Args:
         service: the service; it is checked for missing handlers.
         kafka: the cluster.
-        settings: the worker's settings; ``slot`` names the worker across restarts.
+        settings: the worker's settings; ``slot`` is the name of the worker, the same after a restart.
         state_directory: directory for the local copies of this worker. No other worker may use it. Without it, the copies are in memory.
         loop: event loop for ``async def`` handlers; by default the worker makes its own.
 
@@ -65,7 +65,7 @@ class Crew:
 
     Args:
         workers: all workers of this process.
-        kafka: the cluster and the namespace. Clients in this process find the workers by these.
+        kafka: the cluster and the namespace. Clients in this process find the workers by both.
     """
 
     def __init__(self, workers: Sequence[Worker], kafka: Kafka) -> None:

@@ -1,7 +1,8 @@
 """The objects that a handler gets: the dialog, its group, and facts about the message. A draft keeps the handler's requests.
 
 The requests of a draft take effect only when the handler has returned. If the handler raises, the draft is thrown away, and
-nothing has happened. (Service Broker's sample for poison messages uses a savepoint for this.) A wrong request raises an error immediately.
+nothing has happened. (Service Broker's sample for poison messages uses a savepoint for the same purpose.) A wrong request raises an error
+immediately.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from conversations.protocol.times import later, moment
 from conversations.unrelated_dialogs import AROUND, Apart, take_room
 
 CLOGGED = timedelta(seconds=64)
-"""Wait before a handler is called again, if it could not send because too many bytes wait for the destination."""
+"""Pause before the next call of a handler that could not send, because too many bytes wait for the destination."""
 S = TypeVar("S", default=dict[str, Any])
 
 
@@ -46,7 +47,7 @@ class Party(Protocol):
 
 
 Ask: TypeAlias = tuple[Party, Verb, int]
-"""One request of a handler: endpoint, verb, and the time of the request, from which durations count.
+"""One request of a handler: endpoint, verb, and the time of the request. If the verb has a duration, the duration begins at this time.
 
 It is a plain tuple, because each send makes one, and a tuple is fast to make.
 """
@@ -68,7 +69,7 @@ class Room(Protocol):
 
     @property
     def lifetime(self) -> int:
-        """Lifetime in microseconds of dialogs whose contract names no lifetime."""
+        """Lifetime in microseconds of dialogs whose contract sets no lifetime."""
 
     def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Party:
         """Make the initiator's endpoint of a new dialog. The partition knows the endpoint only after the draft is applied."""
@@ -87,7 +88,10 @@ class Room(Protocol):
 
 
 _GATE = Lock()
-"""Lock for noting a request, and for closing a draft. A request of another thread is noted before the draft is closed, or is refused."""
+"""Lock for noting a request, and for closing a draft.
+
+So a request of another thread is either noted before the draft is closed, or refused.
+"""
 
 
 class Draft:
@@ -124,7 +128,7 @@ class Draft:
             )
 
     def ask(self, party: Party, verb: Verb, at: int = 0) -> None:
-        """Note one request. ``at`` is the time from which its duration counts, if it has a duration.
+        """Note one request. If the request has a duration, the duration begins at the time ``at``.
 
         An ``EndWithError`` drops the messages that were noted before on its dialog.
 
@@ -138,7 +142,9 @@ class Draft:
             self.asks.append((party, verb, at))
 
     def begin(self, party: Party, verb: Begin, at: int, *, related: bool) -> None:
-        """Note the request to begin a dialog: in the group of the handler's dialog, or in a new group.
+        """Note the request to begin a dialog.
+
+        If ``related`` is True, the dialog begins in the group of the handler's dialog, else in a new group.
 
         Threads of a handler may begin dialogs at the same time. So the request and the kind of group are noted under one lock.
 
@@ -311,12 +317,12 @@ class Dialog(Generic[S]):
         """Send a message to the peer, after this handler has returned.
 
         Args:
-            body: the body: a model, a mapping for an Avro schema, bytes, or None, as the message type demands.
+            body: the body. The message type decides its kind: a model, a mapping for an Avro schema, bytes, or None.
             type: name of the message type. Needed if several message types have the body's class.
 
         Raises:
             DialogEnded: the dialog is over (8429).
-            HandlerOver: the handler of this dialog object is over. All other verbs raise it too.
+            HandlerOver: the handler of this dialog object is over. All other verbs raise this error, too.
             NotInContract: the contract does not know the message type (8431).
             WrongDirection: only the other side may send the message type (8432, 8434).
             InvalidBody: the body is not valid (9615).
@@ -405,7 +411,10 @@ class Group(Generic[S]):
         return Dialog(self._draft, self._draft.room.opener(self._party))
 
     def dialogs(self, contract: Contract | None = None) -> Sequence[Dialog[S]]:
-        """Return the group's dialogs that are not over: first the dialog that opened the group, last those that this handler began."""
+        """Return the group's dialogs that are not over.
+
+        The dialog that opened the group comes first. New dialogs of this handler come last.
+        """
         draft = self._draft
         apart = draft.apart or {}
         begun = [it for it, verb, _ in draft.asks if isinstance(verb, Begin) and it.identity not in apart]
@@ -424,13 +433,13 @@ class Group(Generic[S]):
         Args:
             to: name of the service.
             contract: one of the contracts that this service initiates.
-            lifetime: used instead of the contract's lifetime.
+            lifetime: lifetime of this dialog, instead of the contract's lifetime.
             related: if False, the dialog begins in a new group, which another worker may own.
 
         Raises:
             UnknownContract: the service does not declare that it initiates this contract (8425).
-            LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8490), ``contract`` is no ``Contract`` (8425), or the
-                group is full.
+            LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8490), ``contract`` is not a ``Contract`` (8425),
+                or the group is full.
         """
         self._draft.check_open()
         room = self._draft.room
@@ -446,10 +455,10 @@ class Group(Generic[S]):
         return Dialog(self._draft, party)
 
     def end_with_error(self, code: int, description: str) -> None:
-        """End with an error every dialog of the group that is not over.
+        """End every dialog of the group with an error. Dialogs that are over stay as they are.
 
         Raises:
-            LocalError: as ``Dialog.end_with_error``.
+            LocalError: the code is not positive (8419), or the description is missing (8422).
         """
         self._draft.check_open()
         admission.check_error(code, description)

@@ -129,7 +129,7 @@ class RequestTimeout(ConversationError):
 
 
 class DeclarationError(Exception):
-    """A declaration is incomplete or contradicts itself, the code or the catalog; the message names the fix."""
+    """A declaration is incomplete or contradicts itself, the code or the catalog. The message tells how to correct it."""
 
 
 class StateUpgradeError(Exception):
@@ -203,7 +203,7 @@ class DestinationFailed(LogError):
     """Some topics accept no records now, or some topics refuse single records. The transaction was aborted.
 
     Args:
-        topics: topics that accept no records now, with the reason.
+        topics: topics that accept no records now, and the reason for each topic.
         forbidden: names of the topics to which this process has no right to write. ``topics`` has these topics, too.
         records: records that their topics will never accept, by index in the list of records to append.
     """
@@ -235,7 +235,7 @@ class StateDamaged(InputLost):
     """A row of a partition's state cannot be decoded. Nothing may be written to the partition until a person acts."""
 
     of_a_copy = False
-    """True if only a local copy is damaged, which can be restored from its topic."""
+    """True if only a local copy is damaged. The copy can be restored from its topic."""
 
 
 class CopyDamaged(StateDamaged):

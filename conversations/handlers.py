@@ -44,7 +44,7 @@ class Side:
         """Find the codec with which ``body`` is sent.
 
         Raises:
-            NotInContract, WrongDirection: as ``Contract.outgoing``.
+            NotInContract, WrongDirection: ``Contract.outgoing`` refuses the body or the name.
         """
         if name is None:
             codec = self.senders.get(type(body))

@@ -7,18 +7,18 @@ from operator import methodcaller
 from conversations.ports import Headers, Record
 
 _asked = methodcaller("headers")
-"""Calls ``record.headers()`` from C code.
+"""A function that calls ``record.headers()`` from C code.
 
 confluent-kafka may set an exception and return a value at the same time. Python 3.11 optimizes a frequent direct call, and then
-overlooks such an exception.
+overlooks this exception.
 """
 
 
 def read_headers(record: Record) -> Headers | None:
     """Return a record's headers: ``[]`` if it has none, None if they cannot be read. Call this function only once for each record.
 
-    confluent-kafka raises for a name that is not UTF-8, but keeps an incomplete list of headers. The next call of ``headers()``
-    returns this list. Code that reads the list ends the process with a segmentation fault.
+    If the name of a header is not UTF-8, confluent-kafka raises an exception, but keeps an incomplete list of headers. The next call of
+    ``headers()`` returns this list. Code that reads the list ends the process with a segmentation fault.
     """
     try:
         headers: Headers | None = _asked(record)

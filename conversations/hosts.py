@@ -1,4 +1,4 @@
-"""The services that have a worker in this process. A request of a client can wait only in the process in which its reply arrives."""
+"""The services that have a worker in this process. A client can wait for a reply only in the process of the worker that gets the reply."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ class Watcher(Protocol):
         """Return True if this message answers the request. The worker then ends the dialog in the same step."""
 
     def message(self, message_type: str, body: object) -> None:
-        """Take note of a message that was handled in a committed step."""
+        """Take note of a message. It was handled in a committed step."""
 
     def acknowledged(self) -> None:
         """Take note that the peer has accepted everything that was sent."""
 
     def over(self, failure: Failure | None) -> None:
-        """Take note that no message follows: the dialog ended in a committed step, or the worker failed. ``failure`` is the error, or None."""
+        """Take note that no message follows, because the dialog ended in a committed step or the worker failed.
+
+        ``failure`` is the error, or None.
+        """
 
 
 class Host(Protocol):

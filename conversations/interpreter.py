@@ -9,11 +9,11 @@ YOUNGEST = 50_000
 
 
 def relax() -> None:
-    """Have the collector look for reference cycles about once per step instead of dozens of times.
+    """Make the collector look for reference cycles about once per step, and not dozens of times.
 
-    A step makes tens of thousands of short-lived objects, which reference counting frees. To search them dozens of times
-    costs about a fifth of the throughput (design decision 0006). The settings are those of the whole interpreter, so call this
-    function only in a process that only runs workers.
+    A step makes tens of thousands of short-lived objects, which reference counting frees. A search of these
+    objects dozens of times per step costs about a fifth of the throughput (design decision 0006). The settings apply to the whole
+    interpreter. So call this function only in a process that only runs workers.
     """
     gc.collect()
     gc.freeze()  # the modules loaded so far stay until the process ends; the collector skips them from now on

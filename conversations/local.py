@@ -41,7 +41,7 @@ class MemoryCommands:
         return future
 
     def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing, because there is no connection."""
 
 
 class LocalClient(Client):
@@ -80,10 +80,10 @@ def local(
     name: str = CLIENT,
     settings: WorkerSettings | None = None,
 ) -> Iterator[Client]:
-    """Run services in this process, and yield a client. It speaks for a service of its own, whose name is ``name``.
+    """Run services in this process, and yield a client. The client speaks for a service of its own, with the name ``name``.
 
-    Without ``kafka`` everything is in memory and gone at the end of the block. With ``kafka`` the services use Kafka's topics;
-    missing topics are created.
+    Without ``kafka``, everything is in memory, and is gone at the end of the block. With ``kafka``, the services use Kafka's topics,
+    and missing topics are created.
 
     Args:
         services: services to run here. With ``kafka``, no service is needed.

@@ -17,7 +17,7 @@ class Named(Protocol):
 _handled: ContextVar[Named | None] = ContextVar("conversation", default=None)
 
 handling = _handled.set
-"""Set the dialog whose handler runs in this thread or task from now on; None: no handler runs.
+"""Set the dialog whose handler runs in this thread or task from now on; None if no handler runs.
 
 A call takes only 50 ns, because it does not make the text of the id.
 """
@@ -35,10 +35,10 @@ def conversation_id() -> str:
 
 
 class ConversationFilter(logging.Filter):
-    """A filter that gives each log record an attribute ``conversation``: the id of the conversation; "" outside of handlers.
+    """A filter that gives each log record an attribute ``conversation``. It is the id of the conversation; "" outside of handlers.
 
-    Add the filter to a logging *handler*, and write ``%(conversation)s`` in its format. ``conversations run`` does this for you.
-    A thread that a handler starts does not have the id. Tasks that a handler starts, and ``asyncio.to_thread``, have it.
+    Add the filter to a logging *handler*, and write ``%(conversation)s`` in the format of this handler. The command ``conversations run``
+    does both. A thread that a handler starts does not have the id. Tasks that a handler starts, and ``asyncio.to_thread``, have it.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

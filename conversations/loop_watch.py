@@ -20,7 +20,7 @@ EVERY = 0.25
 BLOCKED = 1.0
 """Seconds without an answer after which an event loop counts as blocked."""
 STACK = 12
-"""Number of innermost stack frames of the blocking code that are logged."""
+"""Maximum number of stack frames of the blocking code in the log line. They are the innermost frames."""
 
 
 class Culprit(Protocol):
@@ -39,14 +39,14 @@ class LoopWatch:
         self._asked_at = 0.0
         self._waiting = False
         self.blocked = False
-        """True from when the loop counts as blocked until the watch sees an answer."""
+        """True while the loop counts as blocked. The watch sets it to False when it sees an answer."""
 
     def here(self) -> None:
         """Note the loop's thread. Called on the loop."""
         self._thread = threading.get_ident()
 
     def look(self, culprit: Callable[[], Culprit | None]) -> None:
-        """Send a probe, or check whether the last probe was answered. Log once that the loop is blocked, and once that it runs again."""
+        """Send a probe, or check whether the last probe was answered. Log one line when the loop is blocked, and one when it runs again."""
         now = time.monotonic()
         silent = now - self._asked_at
         if not self._waiting:

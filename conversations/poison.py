@@ -1,6 +1,6 @@
 """Policies for a message whose handler fails, and the pure function that decides what follows a failure.
 
-The default policy runs a failed handler again at once, three times. After the fourth failure it holds the dialog until an operator
+The default policy runs a failed handler again at once, three times. After the fourth failure, the dialog waits until an operator
 decides, so nothing is lost or skipped. ``PoisonPolicy.service_broker()`` is the policy of Service Broker's sample "Handling Poison
 Messages": the fourth failure ends the dialog with error 500.
 """
@@ -65,7 +65,10 @@ class PoisonPolicy:
     delays: Sequence[timedelta] = (AT_ONCE,) * 3
     """The wait before each further attempt. Without delays, the message is given up on at its first failure."""
     jitter: timedelta = AT_ONCE
-    """Maximum random time that is added to each delay. With it, messages that failed together are not all tried again together."""
+    """Maximum random time that is added to each delay.
+
+    With jitter, messages that failed at the same time are not all tried again at the same time.
+    """
     then: Then = Then.HOLD
     code: int = POISON
     """Only for ``END_DIALOG``: positive code of the error with which the dialog ends."""
@@ -184,7 +187,7 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
 
 
 def last(failure: BaseException, policies: Sequence[PoisonPolicy], subject: Subject) -> End:
-    """Return the decision to give up on a message. It is for a failure after which no attempt may follow, even if delays are left."""
+    """Return the decision to give up on a message. Called if no attempt may follow the failure, even if delays are left."""
     policy = _policy(list(members(failure)), policies, subject)
     return End(policy.then, policy.code, policy.description)
 
@@ -198,8 +201,8 @@ def hidden_by(policy: PoisonPolicy, earlier: Sequence[PoisonPolicy], subjects: I
         subjects: the handlers that may fail.
 
     Returns:
-        None if the policy can be applied. Otherwise the numbers, from 1, of the earlier policies that are applied instead, because
-        together they match everything that the policy matches. The set is empty if the policy matches no handler.
+        None if the policy can be applied. Otherwise the numbers, from 1, of the earlier policies that are applied instead.
+        Together, these earlier policies match everything that the policy matches. The set is empty if the policy matches no handler.
     """
     numbers: set[int] = set()
     for subject in filter(policy.concerns, subjects):
@@ -225,9 +228,9 @@ def _matches(policy: PoisonPolicy, found: Sequence[BaseException], subject: Subj
 
 
 def members(failure: BaseException) -> Iterator[BaseException]:
-    """Yield an exception and, if it is an exception group, all its members. A task group raises such a group."""
+    """Yield an exception and, if it is an exception group, all its members. Task groups raise exception groups."""
     left = [failure]
-    while left:  # no recursion, because groups may be nested deeper than the stack allows
+    while left:  # no recursion, because deeply nested groups would overflow the stack
         member = left.pop()
         yield member
         if isinstance(member, BaseExceptionGroup):

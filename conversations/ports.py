@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 Headers = list[tuple[str, bytes]]
 Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
-"""A record to append, as a plain tuple. An ``Out`` may be used, too, but it takes longer to make."""
+"""A record to append, as a plain tuple. An ``Out`` may be used, too, but is slower to make."""
 
 
 ANY_SIZE = 1 << 62
@@ -74,12 +74,12 @@ class Restore(Protocol):
     committed: int | None
     """The consumer group's committed offset of the queue partition; None if the group has no such offset.
 
-    ``advance`` sets it before it returns the first rows, or ``done``.
+    The method ``advance`` sets this value before it returns the first rows, or ``done``.
     """
     with_row: bool
     """True if an owner committed this offset in one transaction with the row of the partition. Set when ``committed`` is set."""
     from_start: bool
-    """True if reading began at the log's start, so that an older local copy must be thrown away. Set when ``committed`` is set."""
+    """True if reading began at the start of the log. Then an older local copy must be thrown away. Set before the first rows are returned."""
 
     def advance(self, limit: int) -> Restored:
         """Read and return at most ``limit`` further rows. Wait at most some tens of milliseconds.
@@ -99,10 +99,10 @@ class Listener(Protocol):
 
     def assigned(self, partitions: Sequence[int]) -> None: ...
     def revoked(self, partitions: Sequence[int]) -> None:
-        """Commit for the last time: the connection still owns the partitions while this method runs."""
+        """Commit for the last time. The connection still owns the partitions while this method runs."""
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Discard everything in memory about the partitions: other members may own them already."""
+        """Discard everything in memory about the partitions, because other members may own them already."""
 
 
 class Connection(Protocol):
@@ -117,7 +117,10 @@ class Connection(Protocol):
     """
 
     def join(self, listener: Listener) -> None:
-        """Subscribe to the service's queue. The listener is told which partitions are assigned. Their inputs are paused until ``open``."""
+        """Subscribe to the service's queue.
+
+        The listener is told which partitions are assigned. The inputs stay paused until ``open`` is called.
+        """
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Return the records that have arrived, at most ``limit``. If there are none, wait up to ``timeout`` seconds.
@@ -126,7 +129,7 @@ class Connection(Protocol):
 
         Raises:
             InputLost: the position of an input is out of range, or its topic was re-created. The error names the partition.
-            CutOff: Kafka has records that do not arrive: close and join again.
+            CutOff: Kafka has records that do not arrive. Close the connection and join again.
             LogError: the log failed.
         """
 

@@ -133,9 +133,9 @@ class Threads:
     """
 
     LONGEST = 1.0
-    """Maximum number of seconds that a step waits after its patience while its handlers keep returning."""
+    """Maximum number of seconds that a step continues to wait after its patience is over. It does so while its handlers keep returning."""
     WAVE = 0.02
-    """Seconds. After its patience, a step stops waiting as soon as no handler has returned for this time."""
+    """Seconds. After its patience is over, a step stops waiting as soon as no handler has returned for this time."""
     TICK = 0.002
     """Seconds between two checks of a step that waits. If runs wait for a thread at a check, the step may add threads."""
 
@@ -189,8 +189,8 @@ class Threads:
         waiting, returned, look = len(self._ready), mark.returned, deadline
         while not mark.wait(self.TICK):
             left, now = len(self._ready), time.monotonic()
-            # After the patience is over, a step waits only while handlers return. While they return, no handler is slow. The step
-            # only has much work, and to write waiting rows would be more work. Handlers of one resource return in waves.
+            # After the patience is over, a step waits only while handlers return. As long as they return, no handler is slow.
+            # The step only has much work, and to write waiting rows would be more work. Handlers that use one resource return in waves.
             if now >= look:
                 if mark.returned == returned or now >= deadline + self.LONGEST:
                     break
@@ -328,7 +328,10 @@ class Threads:
     # -- the end ----------------------------------------------------------------------------------------
 
     def abandon(self, run: Run) -> None:
-        """Refuse later requests of the run's handler. Cancel the handler if it is on the event loop; a thread cannot be stopped."""
+        """Refuse later requests of the run's handler.
+
+        Cancel the handler if it is on the event loop. A handler in a thread cannot be stopped.
+        """
         run.abandoned = True
         if (call := run.call) is not None:  # read only once, because the run's own thread may clear it meanwhile
             call.over()
@@ -373,7 +376,10 @@ async def _cancelled(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 class Inline:
-    """Runs every handler immediately, in the caller's thread. ``async def`` handlers run on a ``VirtualLoop``: their waits take no time."""
+    """Runs every handler immediately, in the caller's thread.
+
+    ``async def`` handlers run on a ``VirtualLoop``, so their waits take no time.
+    """
 
     exhausted = False
 
@@ -398,7 +404,7 @@ class Inline:
         """Do nothing: ``start`` has finished every run."""
 
     def look(self) -> None:
-        """Do nothing: handlers run only in ``start``."""
+        """Do nothing, because handlers run only in ``start``."""
 
     def abandon(self, run: Run) -> None:
         """Do nothing: ``start`` has finished every run."""

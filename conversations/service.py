@@ -83,8 +83,8 @@ class Service(Generic[S]):
         ignores: message types (class or name) that the service may receive, but does not handle. They need no handler.
 
     Raises:
-        DeclarationError: two different contracts have one name, a name is not valid, a policy names a message type that the
-            service never receives or a contract that it does not declare, or an argument has a wrong type.
+        DeclarationError: two different contracts have one name, a name is not valid, or an argument has a wrong type. Or a policy is for
+            a message type that the service never receives, or for a contract that the service does not declare.
     """
 
     @overload
@@ -129,7 +129,7 @@ class Service(Generic[S]):
         self.poison = (*listed("poison", poison, "policies"), PoisonPolicy())
         self._check_policy_names()
         self.temporary = False
-        """True if each run may have other contracts. Then a dialog under an unknown contract breaks, and does not stop the worker."""
+        """True if the next run may have other contracts. Then a dialog under an unknown contract breaks, and does not stop the worker."""
         self.queue_disabled: Callable[[QueueDisabled], object] | None = None
         """Called after the queue of a partition was turned off; see ``on_queue_disabled``."""
         self._messages: dict[tuple[str | None, str], Handler] = {}
@@ -156,7 +156,7 @@ class Service(Generic[S]):
         contract: Contract | None = None,
         time_limit: timedelta = DEFAULT_TIME_LIMIT,
     ) -> Any:
-        """Register the handler of a message type: ``(body, dialog)``, ``def`` or ``async def``.
+        """Register the handler of a message type. The handler takes ``(body, dialog)``, and is ``def`` or ``async def``.
 
         Args:
             message: the body's class, or the name of the message type.
@@ -220,7 +220,9 @@ class Service(Generic[S]):
         return register
 
     def on_queue_disabled(self, hook: Callable[[QueueDisabled], None]) -> Callable[[QueueDisabled], None]:
-        """Register a function that alerts an operator. The worker calls it after a partition's queue was turned off. It must return quickly.
+        """Register a function that alerts an operator.
+
+        The worker calls the function after a partition's queue was turned off. The function must return quickly.
 
         Raises:
             DeclarationError: the service already has such a function.
@@ -309,8 +311,8 @@ class Service(Generic[S]):
                     raise DeclarationError(f"{where}{under}: {error}") from error
 
     def _check_policies(self, sides: Iterable[Side]) -> None:
-        # ``Subject("", None)`` stands for future handlers. With it, a policy that names neither a message nor a
-        # contract is not refused only because the service has no handler yet.
+        # ``Subject("", None)`` stands for future handlers. Without it, a service that has no handler yet could not have a
+        # policy for all messages and contracts, because no handler would match the policy.
         subjects = {Subject("", None), *(subject for side in sides for subject in _subjects(side))}
         for number, policy in enumerate(self.poison[:-1], 1):
             hidden = hidden_by(policy, self.poison[: number - 1], subjects)
@@ -337,7 +339,7 @@ class Service(Generic[S]):
 
 
 def as_services(function: str, given: Sequence[object]) -> list[Service[Any]]:
-    """Return the arguments of a function that takes services one by one.
+    """Check the arguments of a function that takes services one by one, and return them.
 
     Raises:
         DeclarationError: an argument is no service; the message shows what to write.

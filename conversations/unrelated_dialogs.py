@@ -9,7 +9,10 @@ AROUND = 2_000
 """Number of bytes that are counted for a command in addition to its bodies: for its key, and the names of service and contract."""
 
 Apart = dict[bytes, int]
-"""Number of bytes that the command of each dialog begun with ``related=False`` has so far, by the identity of the dialog's endpoint."""
+"""For each dialog that was begun with ``related=False``: the bytes of its command so far.
+
+The key is the identity of the dialog's endpoint.
+"""
 
 
 def take_room(apart: Apart | None, identity: bytes, size: int) -> None:

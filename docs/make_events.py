@@ -1,7 +1,7 @@
-"""Writes docs/events.md and the JSON Schema of events from ``conversations.protocol.events``.
+"""Write docs/events.md and the JSON Schema of events from ``conversations.protocol.events``.
 
-python docs/make_events.py           write them
-python docs/make_events.py --check   exit 1 when the committed ones are stale
+python docs/make_events.py           write both files
+python docs/make_events.py --check   exit with 1 if a committed file is stale
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ PAGE = Path(__file__).with_name("events.md")
 SCHEMA = Path(__file__).resolve().parents[1] / "conversations" / "schemas" / "event.v1.json"
 INTEGER = {"type": "integer"}
 HEAD: dict[str, Any] = {"service": {"type": "string"}, "partition": INTEGER, "at": INTEGER}
-"""What the owner of a partition says of itself, before the event's own fields."""
+"""Fields of every event of a worker, before the event's own fields."""
 TEXT = """# Events
 
 <!-- made by `make docs` from conversations/protocol/events.py -->
 
-Workers and operators' tools report to the topic `<namespace>.events`. An event is a JSON object: `event` is its name, the fields
-of the table follow in their order. A worker's event says between the two which `service` and `partition` reports, and `at`: when, in
-microseconds since 1970. In a worker's event, a text has at most 1,000 characters. What a worker cannot write to the topic is a
-line of its log.
+Workers and operators' tools write events to the topic `<namespace>.events`. An event is a JSON object. Its first field is `event`, the
+name of the event. In a worker's event, three fields follow: `service`, `partition`, and the time `at` in microseconds since 1970. Then the
+fields of the table follow, in the same order. In a worker's event, a text has at most 1,000 characters. If a worker cannot write an event
+to the topic, it writes the event to its log.
 
-A later version may add events and fields: skip a name that you do not know, and ignore a field that you do not know. The same as JSON
-Schema: [event.v1.json](../conversations/schemas/event.v1.json).
+A later version may add events and fields. Skip an event whose name you do not know, and ignore a field that you do not know. The JSON
+Schema of all events: [event.v1.json](../conversations/schemas/event.v1.json).
 """
 
 
 def words(kind: Kind) -> str:
-    """Name the type of a field."""
+    """Return the type of a field, in words."""
     schema = kind.schema
     if schema["type"] == "array":
         return f"list of {schema['items']['type']}s"
@@ -44,7 +44,7 @@ def words(kind: Kind) -> str:
 
 
 def row(event: type[Event]) -> str:
-    """Write the row of an event."""
+    """Return the row of an event in the table."""
     said = [
         f"`{name}` {words(kind)}{', may be missing' if kind.empty is None else ''}"
         for name, kind in kinds_of(event).items()
@@ -53,7 +53,7 @@ def row(event: type[Event]) -> str:
 
 
 def page() -> str:
-    """Write the page."""
+    """Return the text of docs/events.md."""
     parts = [TEXT]
     for title, worker in (("Of workers", True), ("Of operators' tools", False)):
         rows = [row(event) for event in EVENTS.values() if issubclass(event, WorkerEvent) is worker]
@@ -62,11 +62,11 @@ def page() -> str:
 
 
 def schema() -> str:
-    """Write the JSON Schema."""
+    """Return the text of the JSON Schema."""
     content = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "An event of conversations",
-        "description": "A reader skips an event of another name, and ignores other fields.",
+        "description": "A reader skips an event with a name that is not listed, and ignores fields that are not listed.",
         "oneOf": [_object(event) for event in EVENTS.values()],
     }
     return json.dumps(content, indent=2) + "\n"

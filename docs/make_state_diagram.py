@@ -1,7 +1,7 @@
-"""Draws the state diagram and the table of refusals in docs/protocol.md from ``conversations.protocol.states``.
+"""Write the state diagram and the table of refusals into docs/protocol.md from ``conversations.protocol.states``.
 
-python docs/make_state_diagram.py           write them
-python docs/make_state_diagram.py --check   exit 1 when the committed ones are stale
+python docs/make_state_diagram.py           write both
+python docs/make_state_diagram.py --check   exit with 1 if the committed page is stale
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ STARTS = (State.STARTED_OUTBOUND, State.STARTED_INBOUND)
 
 
 def words(state: State | Trigger) -> str:
-    """Write an enum member as people read it."""
+    """Return the name of an enum member in lower case, with spaces between its words."""
     return state.name.replace("_", " ").lower()
 
 
 def diagram() -> str:
-    """Draw the transitions that change the state, as Mermaid."""
+    """Return a Mermaid diagram of the transitions that change the state."""
     arrows: dict[tuple[State, State], list[str]] = defaultdict(list)
     for (state, trigger), target in TRANSITIONS.items():
         if state is not target:
@@ -46,7 +46,7 @@ def diagram() -> str:
 
 
 def table() -> str:
-    """Write every (state, trigger) as a table: the next state, or the error a local trigger is refused with."""
+    """Return a table of all states and triggers. A cell has the next state, or the error of a refused local trigger."""
     lines = [
         "| | " + " | ".join(words(trigger) for trigger in Trigger) + " |",
         "|---|" + "---|" * len(Trigger),

@@ -1,6 +1,6 @@
 """A saga in one conversation group: two checks, which run side by side, decide about a loan.
 
-The group has the state, and is the lock: the handlers of its dialogs run one at a time. So the handlers need no other lock.
+The group has the state. It is also the lock, because the handlers of its dialogs run one at a time. They need no other lock.
 
     conversations run examples.loans:loans --workers 4
 """

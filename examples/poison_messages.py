@@ -61,19 +61,19 @@ def place(order: Order, dialog: Dialog[Any]) -> None:
     dialog.send(Done(what=order.customer))
 
 
-# A. Try again: the cause ends by itself, for example when the profile is made. The dialog waits, in order; other dialogs do not wait.
+# A. Try again, because the cause ends by itself, for example when the profile is made. The dialog waits, other dialogs do not wait.
 patient = Service(
     "patient", accepts=[ORDERS], poison=[PoisonPolicy(exception=UnknownCustomer, delays=[3 * SECOND] * 5)]
 )
 patient.on(Order)(place)
 
-# B. Keep the message as a dead letter, and continue: the message will never work as it is, and the next messages do not need it.
+# B. Keep the message as a dead letter, and continue. The message will never work as it is, and the next messages do not need it.
 tolerant = Service(
     "tolerant", accepts=[ORDERS], poison=[PoisonPolicy(exception=CardMismatch, delays=[], then=Then.SKIP)]
 )
 tolerant.on(Order)(place)
 
-# C. End the dialog with an error: without slide 3 the rest of the meeting makes no sense, and the presenter should learn of it.
+# C. End the dialog with an error. Without slide 3 the rest of the meeting makes no sense, and the presenter should learn of it.
 meeting = Service("meeting", accepts=[SLIDES], poison=[
     PoisonPolicy(delays=[], then=Then.END_DIALOG, code=415, description="Invalid media format."),
 ])  # fmt: skip
@@ -101,7 +101,7 @@ def alert(queue: QueueDisabled) -> None:
     mail.append(f"Queue of {queue.service}, partition {queue.partition}, is off: {queue.reason}")
 
 
-# A and B together: try again once, three seconds later; then skip the message.
+# A and B together: try again once, three seconds later. Then skip the message.
 combined = Service("combined", accepts=[ORDERS], poison=[PoisonPolicy(delays=[3 * SECOND], then=Then.SKIP)])
 combined.on(Order)(place)
 
@@ -119,8 +119,8 @@ def add_expense_report(report: Report, dialog: Dialog) -> None:
     dialog.send(Done(what=report.employee))
 
 
-# Without a policy, as a comment on the text suggests: keep the message in the state, and let the dialog's timer try it again. Meanwhile
-# the dialog continues, out of order on purpose. So this is only for messages that do not depend on each other.
+# No policy, as a comment on the text suggests. The handler keeps the message in the state, and the dialog's timer tries it again. The
+# dialog continues meanwhile, out of order on purpose. So this strategy is only for messages that do not depend on each other.
 class Pending(BaseModel):
     orders: list[Order] = []
     """Orders that have failed, until they succeed."""
@@ -142,7 +142,7 @@ def keep_or_place(order: Order, dialog: Dialog[Pending]) -> None:
 
 @by_timer.on_timer()
 def try_kept(dialog: Dialog[Pending]) -> None:
-    """Try the kept orders. Keep the orders that fail again; each wait is longer than the wait before."""
+    """Try the kept orders. Keep the orders that fail again. Each wait is longer than the wait before."""
     state = dialog.group.state
     left = [order for order in state.orders if order.customer not in profiles]
     for order in state.orders:
@@ -153,7 +153,7 @@ def try_kept(dialog: Dialog[Pending]) -> None:
         dialog.set_timer(3 * SECOND * state.tries)
 
 
-# A handler may also say itself when it must be called again. This does not count as a failed attempt.
+# A handler may also raise ``RetryLater`` to be called again later. This does not count as a failed attempt.
 polite = Service("polite", accepts=[ORDERS])
 
 

@@ -88,7 +88,7 @@ def test_once_more_three_seconds_later_and_then_without_it() -> None:
 
 
 def test_track_message_counts_to_four() -> None:
-    """At the fourth failure, the counter of the sample is more than three: there are four attempts, then ERROR 500."""
+    """At the fourth failure, the counter of the sample is more than three. So there are four attempts, then ERROR 500."""
     with Simulation(them.expenses, raise_failures=False) as sim:
         dialog = talk(sim, them.expenses, REPORTS, Report(employee="ada"), Report(employee=""))
         assert them.attempts == [1, 1, 2, 3, 4]

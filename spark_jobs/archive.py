@@ -5,9 +5,9 @@
 
 Each run continues where the last run stopped. It works in batches. It ends when all records that existed at its start are archived.
 A batch counts as soon as its commit exists (``spark_jobs.reading.archive_log``), so a run that is killed or repeated adds nothing
-twice. If several records have the same number, the first in the log is kept. To find repetitions, a batch is compared with
-archived messages: with all messages from ``--look-back`` days before the oldest record of the batch on. Files are sorted by
-dialog, direction and number. Records that are not messages are kept with their bytes, in folders of their own.
+twice. If several records have the same number, the first in the log is kept. To find repetitions, the job compares a batch with
+archived messages. It begins ``--look-back`` days before the oldest record of the batch. Files are sorted by dialog, direction and
+number. Records that are not messages are kept with their bytes, in folders of their own.
 ``spark_jobs.reading.archived`` reads an archive. ``--dialog ID`` shows one dialog. ``--compact`` merges the files of each service
 and day.
 """
@@ -46,10 +46,9 @@ MOST = 5_000_000
 """Approximate number of records in one batch."""
 LOOK_BACK = timedelta(days=7)
 PARTS = 20_000
-"""Number of spare parts at which a run compacts the archive before it adds a batch.
+"""Number of parts that compaction must save before a run compacts the archive. The run does this before it adds a batch.
 
-A service and day with several parts needs only one of them; the others are spare. Each commit names all parts, with about 150 bytes
-for each part.
+Compaction merges all parts of a service and day into one part. A commit lists all parts, and needs about 150 bytes for each part.
 """
 FILE_BYTES = 128 << 20
 """Approximate size of compacted files."""
@@ -71,7 +70,8 @@ def transform(
         services: the service of each queue topic.
         service: only dialogs of this service; empty: all dialogs.
         archived: messages of the archive with the columns ``IDENTITY``; these messages are left out of the result.
-        known: services of the catalog. A record that names another service is filed under the service of its queue.
+        known: services of the catalog. If the target of a message is not in the catalog, the message is filed under the service of
+            its queue. A record that is not a message is filed in the same way.
     """
     whose = F.create_map(*(F.lit(it) for pair in services.items() for it in pair))[F.col("topic")]
     message, aside = is_message(), F.col("why").isNotNull()
@@ -190,7 +190,7 @@ class Archive:
         return len(old)
 
     def clean(self) -> None:
-        """Delete old commits, and files that no present or future commit names."""
+        """Delete old commits, and files that are not in the newest commit. Files of a batch that is not committed yet stay."""
         commit = self.newest()
         number = commit.number if commit is not None else 0
         live = {part.batch for part in commit.parts} if commit is not None else set()
@@ -225,7 +225,7 @@ class Archive:
             if not isinstance(explained(error), RecordsDropped):
                 raise
             raise RecordsDropped(
-                "Kafka dropped records while they were read: nothing of this batch was added; run the job again, which names the records"
+                "Kafka dropped records while they were read: nothing of this batch was added; run the job again to see which records"
             ) from error
 
     def _write(
@@ -248,7 +248,7 @@ class Archive:
         return counts["rows"] - counts["aside"], counts["aside"], parts
 
     def _archived(self, commit: log.Commit, records: DataFrame) -> DataFrame | None:
-        """Return the archived messages that the records may repeat: the messages of the look-back days, and later messages."""
+        """Return the archived messages that the records may repeat. They are from the look-back days or later."""
         mine = [part for part in commit.parts if not part.set_aside]
         first = records.agg(F.date_format(F.min("timestamp"), "yyyy-MM-dd")).collect()[0][0] if mine else None
         if first is None:

@@ -5,8 +5,8 @@
 
 Letters of one group have the same service, reason, exception, message type, contract and peer. For each group the job shows:
 
-* the number of letters, and the number of open letters. ``conversations dead-letters list`` shows the open letters for which a
-  dialog waits. With ``--detached`` it shows the other open letters;
+* the number of letters, and the number of open letters. Here a letter for which a dialog waits is open too. The command
+  ``conversations dead-letters list`` shows these letters. With ``--detached`` the command shows the other open letters;
 * the number of records parked behind held letters;
 * the times of the first and the last letter;
 * the trend: the number of letters in the last ``--window``, and in the window before it;

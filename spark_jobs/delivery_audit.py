@@ -1,9 +1,9 @@
 """Proves from the topics that each message took effect once, in order, and that none was lost.
 
-The job reads the queues, states, dead letters and events of services. For each dialog and direction it makes separate counts: of the
-sent, the accepted and the settled messages, of the dead letters, and of the messages that are in each other place, for example
-parked or in flight. It lists every **fault**: a finding that is impossible if no message was lost, doubled or re-ordered
-(``spark_jobs.audit.faults``). It needs no list of expected messages. It works on any namespace, also while its services run;
+The job reads the queues, states, dead letters and events of services. For each dialog and direction it counts separately: sent
+messages, accepted messages, settled messages, dead letters, and the messages in each other place, for example parked or in flight.
+It lists every **fault**: a finding that is impossible if no message was lost, doubled or re-ordered (``spark_jobs.audit.faults``).
+It needs no list of expected messages. It works on any namespace, also while its services run. The docstring of
 ``spark_jobs.audit.inputs`` explains why there is no false alarm.
 
     conversations spark delivery-audit --bootstrap localhost:9092
@@ -75,7 +75,10 @@ class Audit:
 
 
 def transform(inputs: Inputs) -> Audit:
-    """Audit the inputs. ``inputs.rows`` is used in many places: if the rows come from Kafka, call their ``localCheckpoint`` first."""
+    """Audit the inputs.
+
+    The table ``inputs.rows`` is used in many places. If the table comes from Kafka, pass the result of its ``localCheckpoint`` instead.
+    """
     places = state.places(inputs.rows, inputs.extents)
     kept = state.kept(inputs.rows, inputs.writers, places)
     sides = state.sides(inputs.rows, kept, places, inputs.rules.partitions)

@@ -23,8 +23,8 @@ ended at least 15 seconds ago, so no open transaction can add to it.
 
 ``--out`` is Parquet by day (``spark_jobs.running.day_files``). A row replaces the row with the same minute, service and
 contract; other rows stay. If a run dies while it replaces rows, the next run finishes this replacement or drops it. ``--publish``
-writes to the compacted topic ``<namespace>.metrics``. Its keys are ``service/contract/minute``, and its values are rows as JSON. Only
-``--out`` keeps the backlog of a minute that is computed again.
+writes to the compacted topic ``<namespace>.metrics``. Its keys are ``service/contract/minute``, and its values are rows as JSON. If a
+minute is computed again, only the option ``--out`` keeps the backlog of the minute.
 
 Messages before ``--since`` are read too, as far back as Kafka or ``--lookback`` allows. A dialog that began before the oldest
 of these messages is not counted as open, and its times are not counted. The job writes no rows for minutes before the oldest message,
@@ -58,7 +58,7 @@ from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_
 from spark_jobs.running.day_files import DayFiles
 
 COMPLETE_AFTER = timedelta(seconds=15)
-"""Time after a minute's end at which the minute is complete: each transaction of that minute has ended."""
+"""Time from the end of a minute until each transaction of the minute has ended. Then the minute is complete."""
 RANGE = timedelta(hours=1)
 PAIR = ("service", "contract")
 KEY = ("minute", *PAIR)
@@ -189,7 +189,7 @@ def _every_minute(counted: DataFrame, since: datetime, until: datetime) -> DataF
 def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame:
     """Count the messages that the owners of the queues have not read. Columns: service, contract, backlog.
 
-    The positions of owners come from the state rows of partitions. If a partition has no such row, none of its records has been read.
+    The positions of owners come from the state rows of partitions. If a partition has no row, none of its records has been read.
     """
     marks = state.read_rows(spark, wire, talkers, "P")
     fields = marks.select("service", "partition", state.fields_of("partition").alias("p"))
@@ -199,7 +199,7 @@ def unread(spark: SparkSession, wire: Wire, talkers: Sequence[str]) -> DataFrame
         wire.queue(name): {str(number): positions.get((name, number), -2) for number in range(wire.partitions(name))}
         for name in talkers
     }
-    # Records that Kafka dropped before they were read are not part of the backlog: the query must not fail because of them.
+    # Records that Kafka dropped before they were read are not part of the backlog, so the query must not fail because of them.
     patient = Wire(wire.kafka, {**wire.options, "failOnDataLoss": "false"})
     records = patient.read_offsets(spark, json.dumps(start), "latest", [wire.queue(name) for name in talkers])
     e = F.col("envelope")

@@ -22,8 +22,9 @@ handler without a message.
         --where "exception_message like '%timeout%' and get_json_object(body, '$.amount') > 100"
 
 The job changes no dialog. Without ``--out`` it only shows the letters that match. With ``--out`` it writes a plan for
-``conversations redrive``. That command gives the letters back through the owners of the dialogs. If a letter
-changed after the plan was made, it leaves the letter alone. It can be stopped and resumed. Each run of the job makes a new plan.
+``conversations redrive``. This command gives the letters back through the owners of the dialogs. If a letter
+changed after the plan was made, the command leaves the letter alone. A redrive can be stopped and resumed. Each run of
+the job makes a new plan.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     chosen = transform(letters_of(spark, held.values()), options.where)
     try:
         names = [row.letter for row in chosen.select("letter").collect()]
-        # The predicate is not evaluated again for the groups: it might choose other letters.
+        # The predicate is not evaluated again for the groups, because it might then choose other letters.
         groups = [row.asDict() for row in _texts(summary(letters_of(spark, [held[name] for name in names]))).collect()]
     except PySparkException as error:
         raise PredicateError(
@@ -194,7 +195,7 @@ def _told(plan: Plan, groups: Sequence[dict[str, Any]], held: int, written: str 
     matching = sum(group["letters"] for group in groups)
     if not matching:
         return f"none of {held} letters that wait for a decision matches"
-    out = f"; {plan.left_out} are left out: given back {plan.care.max_returns} times or more" if plan.left_out else ""
+    out = f"; {plan.left_out} are left out (given back {plan.care.max_returns} times or more)" if plan.left_out else ""
     head = f"{matching} of {held} letters that wait for a decision match, {plan.behind} records wait behind them{out}"
     lines = [head, *_table(groups)]
     if written is not None:

@@ -11,7 +11,7 @@ A row has these columns:
 
 Each row becomes one **command** to the owner of the dialog, and the owner makes the message from the command. The conversation id
 and the idempotency key of the command are made from the name of the job, the name of the dialog, and the number. So the same row
-is always the same command, whatever batch, task or run writes it, and the owner carries it out once. A command never has several
+is always the same command, in whatever batch, task or run. The owner carries out this command once. A command never has several
 rows. If it had, the end of a batch would decide which rows are in a command, and the owner could not recognise a repeated row.
 
 **In order.** All rows of a dialog go through one task, in their order. A task writes in transactions
@@ -22,11 +22,11 @@ except in repeated rows. A missing number within a batch is an error.
 
 **Once.** An owner remembers a command for a day, and refuses commands that were issued more than a day ago. ``at`` is the time of
 issue: the time of the first attempt to send the row. The rows of a stream get the time of their batch, which Spark keeps in the
-checkpoint. So a batch may be carried out again, even after days: either the owner still remembers its commands, or this job refuses
+checkpoint. So a batch may be carried out again, even after days. Either the owner still remembers its commands, or this job refuses
 the batch before it writes anything. Without ``at``, the time of issue is the time of the call. Then rows that are given again more
 than a day later are sent again.
 
-For the same reason, **never use the name of a dialog a second time**. An owner forgets an ended dialog, and would then begin another
+**Never use the name of a dialog a second time.** An owner forgets an ended dialog, and would then begin another
 dialog with the same id. Readers of the queues and of the archive would treat the new messages as repetitions. Put the day, or another
 unique text, into the name of the dialog or of the job.
 

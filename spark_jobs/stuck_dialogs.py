@@ -5,18 +5,19 @@
 
 There is a row for each open side of a dialog that is stuck, with all its reasons:
 
-    held             a message, or the handler of a timer or an error, was given up on: it waits for an operator
-    queue-off        a message has waited longer than --waiting-for: its queue is off, or its worker's brake is on
+    held             a message, or the handler of a timer or an error, was given up on, and waits for an operator
+    queue-off        a message waits because its queue is off, or it has waited longer than --waiting-for because its worker's
+                     brake is on
     retrying         a message has failed for longer than --waiting-for; it has a next attempt
-    delayed          the peer's queue has taken no records for longer than --waiting-for: they are kept as rows
+    delayed          the peer's queue has taken no records for longer than --waiting-for, so records for it are kept as rows
     unacknowledged   messages are not acknowledged, and the row of this side has not changed for longer than --waiting-for:
                      the peer is down or far behind, or its queue is off
     lifetime-near    the lifetime ends within --lifetime-within, or it is over and the owner has not ended the dialog yet
     old              the dialog began longer ago than --older-than
 
 If the id of a dialog is a UUIDv7, the id tells when the dialog began. With another id, the last change of the dialog's row counts
-as the beginning. A side that sends all the time is not listed as unacknowledged, because its row changes: see the backlog of
-``dialog_metrics``. A queue that is off is listed even if no dialog waits for it.
+as the beginning. A side that sends all the time is not listed as unacknowledged, because its row changes. For it, see the backlog
+in ``dialog_metrics``. A queue that is off is listed even if no dialog waits for it.
 
 The job changes no dialog. With ``--out`` it keeps the stuck dialogs as Parquet, in ``taken_at=<the run's second>``, and does not
 touch the folders of other runs.
@@ -115,7 +116,7 @@ def queues_off(rows: DataFrame) -> DataFrame:
 
 
 def _waits(rows: DataFrame, bounds: Bounds) -> DataFrame:
-    """Sum up the parked records of each side: ``waits`` (reasons), ``letter`` (to look at first), ``behind`` (a number)."""
+    """Sum up the parked records of each side: ``waits`` (reasons), ``letter`` (to show first), ``behind`` (number of records)."""
     since, failed = F.col("since"), F.concat(F.col("what"), F.lit(" "), F.coalesce(F.col("failure"), F.lit("")))
     off = queues_off(rows).select("service", "partition", F.col("reason").alias("off_reason"), F.lit(True).alias("off"))
     found = parked(rows).join(F.broadcast(off), ["service", "partition"], "left")

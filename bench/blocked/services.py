@@ -16,7 +16,7 @@ from conversations import Contract, Dialog, Kafka, PoisonPolicy, Service, Then, 
 
 ASKING, ANSWERING = "asking", "answering"
 SPARE = 60.0
-"""Seconds by which the time limit is longer than the handler blocks."""
+"""The time limit of the handler is the time of the block, and this many seconds more."""
 
 
 STORM = PoisonPolicy(delays=[timedelta(0), timedelta(seconds=0.2), timedelta(seconds=1)], then=Then.SKIP)

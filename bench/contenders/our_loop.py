@@ -28,7 +28,10 @@ ASKING, ANSWERING = "asking", "answering"
 
 
 PATIENT: dict[str, Any] = {"patience": timedelta(seconds=10)}
-"""Settings for a profile. Handlers are slower under a profiler. With the usual patience the profile would show the cost of waiting rows."""
+"""Settings for a profile. Handlers are slower under a profiler.
+
+With the default of the setting ``patience``, the profile would show the cost of waiting rows.
+"""
 
 
 class Order(BaseModel):
@@ -114,7 +117,7 @@ def make_worker(job: Job, service: Service[Any], watch: Stopwatch) -> Worker:
 def run(job: Job, service: Service[Any], messages: int | None = None) -> None:
     """Work until ``messages`` messages (by default all) are handled and committed. Then report."""
     wanted = job.workload.messages if messages is None else messages
-    relax()  # as `conversations run` and run() do in their own processes
+    relax()  # `conversations run` and run() do this too, in their own processes
     watch, profilers = Stopwatch(), Profilers(wanted=job.profile)
     worker = make_worker(job, service, watch)
     while not watch.running:

@@ -1,4 +1,4 @@
-"""Makes the virtual environment of Quix Streams once, from its own lock: Quix Streams needs an older Kafka client than ours.
+"""Makes the virtual environment of Quix Streams once, from its own lock, because Quix Streams needs an older Kafka client.
 
 The lock was made by ``uv pip compile --universal --generate-hashes`` from the first two lines of its heading.
 """

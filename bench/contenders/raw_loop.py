@@ -73,14 +73,15 @@ class Loop:
             offsets[partition] = record.offset() + 1  # type: ignore[operator]  # consumed: both are there
         for conversation, number in touched.items():
             produce(self.job.changelog, NUMBER.pack(number), conversation)
-        # No flush before the offsets: it is faster, and with batches this large the coordinator knows every partition by now.
+        # There is no flush before the offsets, because this is faster. The batches are so large that the coordinator already knows every
+        # partition.
         where = [TopicPartition(self.job.source, partition, offset) for partition, offset in offsets.items()]
         self.producer.send_offsets_to_transaction(where, self.consumer.consumer_group_metadata())
         self.producer.commit_transaction()
 
 
 def main(text: str) -> None:
-    gc.collect()  # as our workers do; it saves some percent here too
+    gc.collect()  # our workers do this too; it saves some percent here
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     loop = Loop(Job.from_json(text))

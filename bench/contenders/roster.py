@@ -59,7 +59,7 @@ CONTENDERS = {
         _ours("ours_rocksdict_pydantic", "ours, RocksDB, Pydantic bodies"),
     )
 }
-"""In the order of a round."""
+"""The contenders in the order of a round."""
 
 
 def parked(name: str) -> Contender:

@@ -62,7 +62,7 @@ def _jdk() -> tuple[Path, Path]:
     if found is None:
         raise Unavailable(f"a JDK is needed to compile it: no javac beside {java} or on the PATH")
     compiler = Path(found).resolve()
-    # An older launcher than the compiler could not load the classes.
+    # The launcher must be from the same JDK: an older launcher cannot load the classes that the compiler makes.
     launcher = compiler.with_name("java")
     if not launcher.exists() or (major_version(launcher) or 0) < OLDEST:
         raise Unavailable(

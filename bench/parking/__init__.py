@@ -1,1 +1,1 @@
-"""Measures what failing messages cost the others: parked dialogs, a retry storm, a million parked messages, a redrive."""
+"""Measures what messages that fail cost other messages: parked dialogs, a retry storm, a million parked messages, a redrive."""

@@ -17,7 +17,7 @@ from bench.serving import difference
 
 RATE, DIALOGS = 200, 500
 BEFORE = 30
-"""Seconds of the same load while nothing blocks, to compare with."""
+"""Seconds of the same load without a block, for comparison."""
 MARGIN = 4
 """Seconds by which the load ends before the block does."""
 LEAST = 6
@@ -95,7 +95,7 @@ def _unanswered(told: dict[str, Any]) -> list[str]:
 
 
 def _outlasted(told: dict[str, Any], found: Found) -> list[str]:
-    """Check that the handler blocked until the others were answered, and that its reply came."""
+    """Check that the handler blocked until the orders on other dialogs were answered, and that its own reply came."""
     block = told["block"]
     if block is None:
         return ["the handler that blocked was not answered"]

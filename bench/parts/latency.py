@@ -20,7 +20,7 @@ from conversations.kafka.admin import apply
 IDLE, WARM = 300, 100
 RATE, SECONDS = 200, 30
 WARM_SECONDS = 60
-"""Seconds at the full rate before anything counts: for about a minute, a new broker answers at half its speed."""
+"""Seconds at the full rate before anything counts, because a new broker answers at half its speed for about a minute."""
 PER_REQUEST = 1.0
 """Seconds that a request may take on average before the run counts as stuck."""
 TITLES = {"idle": "one at a time", "loaded": f"{RATE} per second"}

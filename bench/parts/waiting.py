@@ -17,7 +17,7 @@ MESSAGES = {1: 1_500, 16: 20_000, 256: 100_000}
 """Number of messages for each concurrency: some seconds of work."""
 KINDS = ("def", "async")
 SLOWEST = 20
-"""Messages per second, for each handler that may run at the same time, below which a run counts as stuck."""
+"""A run counts as stuck if it handles fewer messages per second than this number times the concurrency."""
 
 
 def cases_of(plan: Plan) -> list[Case]:

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 Told = dict[str, Any]
 """``records`` read in ``seconds``; ``rows`` made, if they were counted; ``state_bytes`` of a stream on disk."""
 Each = Callable[[DataFrame, int], DataFrame]
-"""Makes the result of a micro-batch. It gets the rows and the number of the micro-batch."""
+"""A function that makes the result of a micro-batch from its rows and its number."""
 
 
 def batch(frame: DataFrame, records: int, *, counted: bool) -> Told:

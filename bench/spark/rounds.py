@@ -35,7 +35,11 @@ class Runs:
     failures: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self, base: str) -> dict[str, Any]:
-        """Return the results to keep. A ratio is to the query ``base`` in the same rounds: the lowest, that of the medians, the highest."""
+        """Return the results to keep.
+
+        Each query is compared with the query ``base``. The result is the lowest ratio of a round, the ratio of the medians, and the
+        highest ratio of a round.
+        """
         cases = {
             name: {
                 "median_records_per_second": round(median(speeds)),

@@ -45,7 +45,7 @@ def contents_of(load: Workload) -> Contents:
 
 
 def repeated(records: Iterator[Filling]) -> Iterator[Filling]:
-    """Yield every record, and one of ``REPEATED`` records again ``LATER`` records later, as if a producer had sent it twice."""
+    """Yield every record. Yield one of ``REPEATED`` records a second time, ``LATER`` records later, as if a producer had sent it twice."""
     waiting: deque[tuple[int, Filling]] = deque()
     for number, record in enumerate(records):
         if number % REPEATED == 0:

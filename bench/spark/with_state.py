@@ -38,5 +38,5 @@ class Numbers(StatefulProcessor):
 
 
 def once(messages: DataFrame) -> DataFrame:
-    """Return a stream without each message whose number has come before."""
+    """Return a stream without the messages whose numbers have come before."""
     return messages.groupBy(*DIRECTION).transformWithState(Numbers(), messages.schema, "append", "none")

@@ -38,7 +38,7 @@ from conversations.protocol.topics import (
 )
 
 DEFAULT_PARTITIONS = 12
-"""Number of partitions of a new service, by default. A service keeps its number. At most that many workers can share the service."""
+"""Number of partitions of a new service, by default. A service keeps its number. At most this many workers can share its work."""
 CONTROL_PARTITIONS = 1
 """Number of partitions of the catalog, the events and the metrics topic. With one partition, the catalog's records have one order."""
 APPEAR = 20.0
@@ -67,7 +67,7 @@ def apply(
     Args:
         kafka: the cluster and the namespace.
         declarations: the services.
-        partitions: partition count of each service. Without it a service keeps its count, and a new service gets
+        partitions: partition count of each service. With None, an existing service keeps its count, and a new service gets
             ``DEFAULT_PARTITIONS``.
         replication: replication factor of new topics; -1 is the cluster's default.
         schemas: Avro schema texts by fingerprint in hex. They are written before the services that use them.
@@ -118,7 +118,7 @@ def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods |
 
 
 def _unused(kafka: Kafka, declaration: ServiceDeclaration, catalog: Catalog) -> list[str]:
-    """Return a line for each retry topic that no policy of the service uses any more. It can be deleted: workers never read it."""
+    """Return a line for each retry topic that no policy of the service uses any more. It can be deleted, because workers never read it."""
     before = catalog.services.get(declaration.name, {}).get("retries", ())
     return [
         f"topic {retry_topic(kafka.namespace, declaration.name, delay)} is not used any more and can be deleted"
@@ -151,8 +151,8 @@ def _service_topics(
 def _refuse_shared_topics(kafka: Kafka, admin: AdminClient, services: Sequence[str]) -> None:
     """Raise if a service would share its topics and its group with a service of another namespace.
 
-    Names of namespaces and services may contain dots. So "b" in namespace "conv.a" and "a.b" in namespace "conv" both
-    have the queue conv.a.b.queue.
+    Names of namespaces and services may contain dots. So service "b" of namespace "conv.a" and service "a.b" of
+    namespace "conv" would both have the queue conv.a.b.queue.
     """
     twins: dict[str, set[tuple[str, str]]] = {}
     for service in services:

@@ -1,7 +1,7 @@
 """Appends records to a topic in order. After a failure, the topic has a prefix of the records, without gaps.
 
-A plain producer that gives up on a record may still deliver the later records. If the caller then starts again, that
-record comes after the later records. Here the records are divided into parts. Each part is one transaction, and a part
+A plain producer may give up on one record and still deliver the next records. If the caller then appends all records
+again, the topic has records in the wrong order. Here the records are divided into parts. Each part is one transaction, and a part
 begins only after the part before it was committed.
 """
 
@@ -44,7 +44,7 @@ def append_in_order(kafka: Kafka, transactional_id: str, topic: str, records: It
         try:
             _append(producer, topic, part)
         except (KafkaException, SystemError) as failure:
-            # The transaction's records are not needed. If the transaction was committed after all, the broker refuses the abort.
+            # The transaction's records are not needed. If the transaction is committed already, the broker refuses the abort.
             with contextlib.suppress(KafkaException, SystemError):
                 producer.abort_transaction(TRANSACTION_TIMEOUT)
             raise _refusal(kafka, transactional_id, failure) from failure

@@ -20,11 +20,11 @@ from conversations.protocol.topics import DELAY, SERVICE_TOPICS, catalog_topic, 
 SERVICE, SCHEMA = "service/", "schema/"
 MOST_PARTITIONS = 1_000_000
 REREAD_AFTER = 1.0
-"""Minimum number of seconds between two readings of the catalog. An unknown service is the reason for such a reading."""
+"""Minimum number of seconds between two readings of the catalog that look for an unknown service."""
 FAILED_FOR = 10.0
-"""Seconds of rest after a failed reading of the catalog. Each reading delays a worker."""
+"""Seconds for which the catalog is not read again after a failed reading. The pause is needed, because each reading delays a worker."""
 PATIENCE = 2.0
-"""Maximum number of seconds for one request. The first reading of the catalog has no such limit."""
+"""Maximum number of seconds for one request. The first reading of the catalog does not have this limit."""
 
 
 @dataclass
@@ -79,8 +79,8 @@ def read_catalog(
 ) -> Catalog:
     """Read the catalog to its end. With ``known``, read only the records that ``known`` does not have, and add them to ``known``.
 
-    A request fails after ``patience`` seconds. The reading fails after ``patience`` seconds without progress. Callers that
-    delay other threads set ``patience``.
+    A request fails after ``patience`` seconds. The reading fails after ``patience`` seconds without progress. Callers set
+    ``patience`` if other threads wait for them.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -97,11 +97,11 @@ def read_catalog(
 
 
 def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
-    """Return the services whose topics all exist, and log a warning for each other service.
+    """Return the services whose topics all exist. Log a warning for each service with a missing topic.
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: a topic may not be described.
+        LogError: the right to describe a topic is missing.
     """
     topics = {name: [service_topic(kafka.namespace, name, kind) for kind in SERVICE_TOPICS] for name in services}
     found = describe_topics(make_admin(kafka), kafka, [topic for those in topics.values() for topic in those])
@@ -133,7 +133,7 @@ class CatalogReader:
     def partitions(self, service: str) -> int | None:
         """Return the partition count of a service's topics, or None if the catalog does not name the service (yet).
 
-        Only the first reading raises. If a later reading fails, the result comes from the reading before.
+        Only the first reading raises. If a later reading fails, the result comes from the last successful reading.
 
         Raises:
             KafkaUnreachable: no broker answered the first reading.
@@ -152,10 +152,10 @@ class CatalogReader:
         return catalog.partitions(service)
 
     def read(self) -> Catalog:
-        """Read the records after the last reading, and return the catalog. Without new records this costs one request.
+        """Read the records after the last reading, and return the catalog. If there are no new records, this costs one request.
 
-        For ``FAILED_FOR`` seconds after a failed reading, this raises the same exception again and asks no broker. But before
-        the first successful reading, every call asks a broker.
+        For ``FAILED_FOR`` seconds after a failed reading, this method raises the same exception again and asks no broker. But
+        before the first successful reading, every call asks a broker.
 
         Raises:
             KafkaUnreachable: no broker answered.
@@ -176,8 +176,8 @@ class CatalogReader:
     def _failed_lately(self) -> LogError | None:
         """Return the failure of a reading within the last ``FAILED_FOR`` seconds, else None.
 
-        Return None before the first successful reading. That reading is part of a join. A join delays no other thread, so the
-        reading may be repeated at once.
+        Also return None before the first successful reading. The first reading is part of a join, and a join delays no other
+        thread. So a failed first reading may be repeated at once.
         """
         is_past = self._catalog is None or monotonic() - self._failed_at >= FAILED_FOR
         return None if is_past else self._failure

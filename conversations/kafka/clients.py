@@ -1,4 +1,4 @@
-"""Makes librdkafka clients from ``Kafka`` settings. Settings that safety needs override the user's settings."""
+"""Makes librdkafka clients from ``Kafka`` settings. The settings that make the clients safe override the user's settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from conversations.kafka.logins import refused_login
 log = logging.getLogger("conversations.kafka")
 
 REQUEST_TIMEOUT = 8.0
-"""Seconds that an admin request may take. This is less than the 10 s in which a missing Kafka must be reported."""
+"""Seconds that an admin request may take. This is less than 10 s, the time within which a missing Kafka must be reported."""
 
 BATCH_BYTES = 1_000_000
 """Maximum number of bytes of a batch. For a queue, a broker compares the decompressed size of the whole batch with the topic's limit."""
@@ -73,13 +73,13 @@ class Topic:
 
 
 NOT_SHOWN = Topic("", 0, frozenset())
-"""Stands for a topic that this client has no right to describe. Whether the topic exists is not known."""
+"""The value for a topic that this client has no right to describe. It is not known whether the topic exists."""
 
 
 def settings(
     kafka: Kafka, safe: Settings, preferred: Settings | None = None, *, member: bool = False
 ) -> dict[str, Any]:
-    """Merge settings. The user's settings override ``preferred``; ``safe`` overrides the user's settings."""
+    """Merge settings. The user's settings override the settings in ``preferred``. The settings in ``safe`` override the user's settings."""
     unfit = NEVER if member else NEVER | GROUP_SETTINGS
     return {
         **QUIET,
@@ -106,11 +106,11 @@ class Admin:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self.client = make_admin(kafka)
-        """The present client. Keep a reference to it until a request is answered: futures of a freed client never resolve."""
+        """The present client. Keep a reference to it until a request is answered, because futures of a freed client never resolve."""
 
     @contextmanager
     def request(self) -> Iterator[AdminClient]:
-        """Give the client to a ``with`` block, which must wait for all answers. Replace the client if ``KafkaUnreachable`` is raised."""
+        """Give the client to a ``with`` block, which must wait for all answers. Replace it if the block raises ``KafkaUnreachable``."""
         try:
             yield self.client
         except KafkaUnreachable:
@@ -135,7 +135,7 @@ def make_consumer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
 
 
 def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = None) -> Producer:
-    """Make an idempotent producer. Even a decompressed batch is within the limit of the topics."""
+    """Make an idempotent producer. Its batches are within the limit of the topics, even after decompression."""
     merged = settings(kafka, {"enable.idempotence": True, **safe}, preferred)
     merged["batch.size"] = min(int(merged.get("batch.size", BATCH_BYTES)), BATCH_BYTES)
     return _made(Producer, merged)
@@ -146,8 +146,8 @@ def describe_topics(
 ) -> dict[str, Topic | None]:
     """Look topics up without creating them. The value of a topic that does not exist is None.
 
-    With ``rights`` each topic also has the operations that this client may do on it. A topic that the client may not
-    describe is then ``NOT_SHOWN``.
+    If ``rights`` is true, each topic also has the operations that this client may do on it. The value of a topic that the
+    client may not describe is then ``NOT_SHOWN``.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -164,7 +164,7 @@ def describe_topics(
 def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False, at_once: bool = False) -> Topic | None:
     """Return the topic of one future of ``AdminClient.describe_topics``. Wait for the future if it is not done.
 
-    With ``at_once`` a failure is not followed by a check of the login; see ``no_answer``.
+    If ``at_once`` is true, the login is not checked after a failure; see ``no_answer``.
     """
     try:
         found = future.result()
@@ -191,7 +191,7 @@ def translated(kafka: Kafka, what: str, failure: KafkaException, *, at_once: boo
 def no_answer(kafka: Kafka, error: KafkaError, *, at_once: bool = False) -> KafkaUnreachable:
     """Return the exception for an error that may pass: no broker answers, brokers refuse the login, or the cluster is not ready.
 
-    With ``at_once`` the login is not checked, because the check takes seconds.
+    If ``at_once`` is true, the login is not checked, because the check takes seconds.
     """
     if not_ready(error):
         return KafkaNotReady(kafka.bootstrap, describe(error))

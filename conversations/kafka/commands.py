@@ -25,13 +25,13 @@ from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 SERVE = 0.2
 """Maximum number of seconds that the thread for delivery reports waits before it checks whether it must end."""
 CROWDED = 0.01
-"""Maximum number of seconds of this wait while commands wait for room in the producer's queue."""
+"""The same maximum, in seconds, as long as commands wait for room in the producer's queue."""
 WAITING = 10_000
 """Maximum number of commands that may wait for the first connection."""
 ANSWERED_IN = 8_000
 """Milliseconds within which a broker must confirm a record. Then the producer asks another broker, which may know a new leader."""
 DELIVERY_TIMEOUT = 30_000
-"""Milliseconds after which a record that no broker has confirmed is given up on."""
+"""Milliseconds after which the producer gives up on a record that no broker has confirmed."""
 
 
 class _Command:
@@ -67,7 +67,7 @@ class _Connection:
         self._crowded: deque[_Command] = deque()
         """Commands that found no room in the producer's queue."""
         self.lost: KafkaError | None = None
-        """The fatal error after which the producer accepts no more records; None before."""
+        """The fatal error of the producer, or None. After a fatal error, the producer accepts no more records."""
         self._stop = Event()
         self._thread = Thread(target=self._serve, name=f"commands of {service}", daemon=True)
         self._thread.start()

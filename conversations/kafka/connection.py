@@ -27,10 +27,10 @@ from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record,
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
 
 LOOK_UP = 2.0
-"""Seconds that a commit waits for the metadata of its destinations."""
+"""Maximum number of seconds that a commit waits for the metadata of its destinations."""
 
 UP_AND_RIGHT = "Are enough of its brokers up, and are the addresses that they advertise (advertised.listeners) right?"
-"""Question in the error if a broker answers, but requests time out. A client uses the advertised addresses after its first answer."""
+"""Question in the error if a broker answers, but requests time out. After the first answer, a client uses the advertised addresses."""
 
 
 class KafkaConnection:
@@ -59,7 +59,7 @@ class KafkaConnection:
             slot: the worker's slot, which stays the same across restarts; None chooses a random name.
             protocol: rebalance protocol of the consumer group.
             periods: periods of the namespace.
-            lifetime: longest lifetime of the service's dialogs. The service's topics must keep records for longer.
+            lifetime: longest lifetime of the service's dialogs. The service's topics must keep records for a longer time.
         """
         self.kafka, self.service = kafka, service
         self._protocol, self._lifetime, self._periods = protocol, lifetime, periods or Periods()
@@ -81,7 +81,7 @@ class KafkaConnection:
         self._owner: int | None = None
 
     def join(self, listener: Listener) -> None:
-        """Subscribe to the service's queue. The listener gets the assigned partitions; ``open`` starts reading them.
+        """Subscribe to the service's queue. The listener gets the assigned partitions. The method ``open`` starts reading a partition.
 
         Raises:
             KafkaUnreachable: no broker answered within 10 s.
@@ -95,7 +95,7 @@ class KafkaConnection:
         try:
             self._enter(listener)
         except KafkaUnreachable as failure:
-            # A request that waits for a controller or a coordinator times out, just as when no broker answers.
+            # A time-out has two possible causes: no broker answers, or the cluster has no controller or coordinator now.
             if type(failure) is KafkaUnreachable and is_there(self.kafka):
                 raise KafkaNotReady(self.kafka.bootstrap, failure.why, UP_AND_RIGHT) from failure
             raise
@@ -139,7 +139,7 @@ class KafkaConnection:
     def restore(self, partition: int, since: int | None) -> KafkaRestore:
         """Begin to read the state partition at offset ``since``, or at its start if ``since`` is None."""
         names = (self._group, self._queue, self._state)
-        # A new client, because an older one may still be connected to a broker that was cut off from the others.
+        # A new client is made, because an older client may still be connected to a broker that was cut off from the others.
         return KafkaRestore(self.kafka, make_admin(self.kafka), names, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
@@ -164,7 +164,7 @@ class KafkaConnection:
         Raises:
             ValueError: ``offsets`` is empty, so nothing would fence the transaction.
             Fenced: this member lost a partition. The transaction was aborted.
-            DestinationFailed: topics or single records, which the exception names, cannot be written. The transaction was aborted.
+            DestinationFailed: topics or single records cannot be written. The exception names them. The transaction was aborted.
             Interrupted: the transaction was aborted for a passing reason. Commit again.
             InDoubt: the outcome is unknown, or the abort failed.
             LogError: settings or rights are wrong.
@@ -185,7 +185,7 @@ class KafkaConnection:
         return None if self._transactions is None else self._transactions.appended_at
 
     def unanswered(self) -> Unanswered | None:
-        """Return the check of the service's topics, if no broker answered the check; None while brokers answer."""
+        """Return the check of the service's topics that no broker answered, or None if brokers answer."""
         return None if self._watch is None else self._watch.unanswered
 
     def partitions(self, service: str) -> int | None:
@@ -213,11 +213,11 @@ class KafkaConnection:
         return {name for name, topic in found.items() if topic is not None and topic.may("WRITE")}
 
     def queue_end(self, partition: int) -> int:
-        """Return the end offset of the queue partition, counting records of open transactions."""
+        """Return the end offset of the queue partition. It is after all records, also after records of open transactions."""
         return self._end(self._queue, partition)
 
     def commands_end(self, partition: int) -> int:
-        """Return the end offset of the commands partition, counting records of open transactions."""
+        """Return the end offset of the commands partition. It is after all records, also after records of open transactions."""
         return self._end(self._commands, partition)
 
     def _end(self, topic: str, partition: int) -> int:
@@ -237,7 +237,7 @@ class KafkaConnection:
         return self._joined().read_to(self._commands, partition)
 
     def close(self) -> None:
-        """Call ``revoked`` for the last time (after ``InDoubt``: ``lost``), and leave the group. A repeated call has no effect."""
+        """Call the listener's ``revoked``, or ``lost`` after ``InDoubt``. Then leave the group. A repeated call has no effect."""
         inputs, transactions = self._inputs, self._transactions
         if inputs is not None:
             self._check_thread()

@@ -21,21 +21,21 @@ PREFERRED = {
     "queued.min.messages": 200_000,
     "fetch.queue.backoff.ms": 10,
 }
-# enable.partition.eof reports the end of a partition. Nothing else shows that only transaction markers follow the last record.
+# enable.partition.eof reports the end of a partition. Without this report, nobody knows that only transaction markers follow.
 SAFE = {"isolation.level": "read_committed", "enable.partition.eof": True}
 PROTOCOLS = {
     # Only the queue is subscribed. The commands follow the assignment of the queue, so partitions of one number stay together.
     "consumer": {"group.protocol": "consumer", "group.remote.assignor": "range"},
-    # Incremental, like "consumer", so that the same callbacks work for both protocols.
+    # This assignment is incremental, like the assignment of "consumer". So the same callbacks work for both protocols.
     "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
 }
 SLICE = 32
-"""Number of records in the first slice of a poll, and the least number in later slices. 32 records have at most 48 MB."""
+"""Number of records in the first slice of a poll, and the minimum for later slices. 32 records have at most 48 MB."""
 _failed = Message.error
 
 
 class Inputs:
-    """The inputs of one worker: the queue partitions that its group assigned, and the commands partitions of the same numbers.
+    """The inputs of one worker: the queue partitions that its group assigned, and the commands partitions with the same numbers.
 
     When the group assigns a partition, the callback assigns nothing to the consumer, so nothing is fetched. After the
     state is restored, ``open`` assigns the queue and the commands with explicit offsets. For librdkafka, the
@@ -72,7 +72,7 @@ class Inputs:
         self._moved = self._closing = False
         self._errors: list[LogError] = []
         self.broken = False
-        """True when the producer cannot commit any more. Then every partition that is taken away is lost, not revoked."""
+        """True when the producer cannot commit any more. Then ``lost`` is called for a partition that is taken away, not ``revoked``."""
 
     @property
     def open_partitions(self) -> frozenset[int]:
@@ -89,8 +89,8 @@ class Inputs:
             member = self._consumer.memberid()
             metadata = self._consumer.consumer_group_metadata()
             # A classic member that was removed from its group has neither id nor generation for a moment. A broker checks
-            # a transaction's offsets against the group only if it gets one of the two. Without the check, a member that
-            # was removed could commit.
+            # a transaction's offsets against the group only if it gets an id or a generation. Without the check, a member
+            # that was removed could commit.
             if member and self._consumer.memberid() == member:
                 return metadata
         except RuntimeError as failure:  # raised between losing a group and joining it again
@@ -134,8 +134,8 @@ class Inputs:
     def _more(self, first: Message, limit: int, size: int) -> list[Message]:
         """Take the records that have arrived, in slices. The size of a slice is known only when its records are decompressed in memory.
 
-        The first slice has ``SLICE`` records. A later slice has as many records as should fit into the rest of ``size``, by
-        the average size of the records so far, but at least ``SLICE``.
+        The first slice has at most ``SLICE`` records. For a later slice, the maximum is the number of records of average size
+        that fit into the rest of ``size``. This maximum is at least ``SLICE``.
         """
         batch, taken, some = [first], len(first), SLICE
         while taken < size and len(batch) < limit:
@@ -202,9 +202,9 @@ class Inputs:
             return
         self._open.discard(partition)
         self._forget_ends({partition})
-        # Paused, not unassigned. librdkafka may know of a revocation whose callback has not run yet. It
-        # would take any unassign, even an empty one, as the answer to that revocation. Then the next owner would begin its
-        # work while this worker could still commit.
+        # The inputs are paused, not unassigned. librdkafka may know of a revocation whose callback has not run yet. Then
+        # librdkafka would take any call of unassign, even with no partition, as the answer to this revocation. The next
+        # owner would begin its work, although this worker could still commit.
         self._consumer.pause(self._assigned({partition}))
 
     def close(self) -> None:
@@ -246,8 +246,8 @@ class Inputs:
         return [where for where in self._consumer.assignment() if where.partition in numbers]
 
     def _answer(self, numbers: set[int]) -> None:
-        # The group's callbacks name queue partitions only. The commands partitions of the same numbers must be unassigned
-        # here, or this worker would continue to read them. The call answers the callback even if nothing is unassigned.
+        # The group's callbacks get only queue partitions. The commands partitions with the same numbers must be unassigned
+        # here. Otherwise this worker would continue to read them. The call answers the callback even if nothing is unassigned.
         try:
             self._consumer.incremental_unassign(self._assigned(numbers))
         except KafkaException:

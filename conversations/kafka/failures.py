@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 
 class Word(Enum):
-    """The reaction to an error of a transaction; ``transactions`` carries it out."""
+    """The reaction to an error of a transaction. The module ``transactions`` carries out the reaction."""
 
     FENCED = "fenced"
     """Another member owns a partition: abort, poll to learn which partition, commit the rest."""
@@ -20,11 +20,11 @@ class Word(Enum):
     DESTINATION = "destination"
     """One topic refuses records: abort, then commit without its records."""
     RECORD = "record"
-    """A topic refuses one record, or the batch with it: abort, find the record, then commit without it."""
+    """A topic refuses one record, or the batch that has the record: abort, find the record, then commit without it."""
     IN_DOUBT = "in doubt"
     """The producer is unusable: forget everything in memory, and start again with a new producer."""
     FATAL = "fatal"
-    """Settings or rights are wrong: trying again cannot help."""
+    """Settings or rights are wrong, so a further attempt cannot help."""
 
 
 _FENCED: Final = frozenset(
@@ -69,7 +69,7 @@ _DESTINATION: Final = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-        KafkaError.INVALID_TIMESTAMP,  # the clock that dated the records is wrong: the topic refuses all of them
+        KafkaError.INVALID_TIMESTAMP,  # the clock that dated the records is wrong, so the topic refuses all of them
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.TOPIC_EXCEPTION,  # an illegal topic name
         KafkaError.UNKNOWN_TOPIC_ID,
@@ -121,7 +121,8 @@ _RETRIABLE: Final = frozenset(
 _INPUT_GONE: Final = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the error that auto.offset.reset=error reports
-        # The batch is damaged, or zstd expands it beyond receive.message.max.bytes. A larger setting makes the batch readable.
+        # The batch is damaged, or after decompression with zstd it is larger than receive.message.max.bytes. In the second case,
+        # a larger value of this setting makes the batch readable.
         KafkaError._BAD_COMPRESSION,  # noqa: SLF001
         KafkaError._BAD_MSG,  # noqa: SLF001
         KafkaError._LOG_TRUNCATION,  # noqa: SLF001
@@ -162,7 +163,8 @@ def word_for(error: KafkaError) -> Word:
     """Decide what an error of a transactional call means.
 
     The order of the checks matters. Wrong settings or rights come first, then librdkafka's flag "fatal". The codes
-    of a lost partition or a refused record tell more than the flags "requires abort" and "retriable", so they come before these flags.
+    of a lost partition or a refused record tell more than the flags "requires abort" and "retriable". So the codes are checked before
+    these flags.
     """
     code = error.code()
     if code in _FATAL:
@@ -204,7 +206,7 @@ def refuses(error: KafkaError) -> bool:
 
 
 def too_large(error: KafkaError) -> bool:
-    """Return True if a record, or the batch with it, has more bytes than its topic accepts."""
+    """Return True if a record, or the batch that has the record, is larger than its topic accepts."""
     return error.code() in _TOO_LARGE
 
 
@@ -237,7 +239,7 @@ def timed_out(error: KafkaError) -> bool:
 
 
 def input_gone(error: KafkaError) -> bool:
-    """Return True if an error means that an input partition cannot be read on from its position."""
+    """Return True if an error means that an input partition cannot be read any further."""
     return error.code() in _INPUT_GONE
 
 
@@ -266,8 +268,8 @@ def ignorable(error: KafkaError) -> bool:
 def harmless_to_readers(error: KafkaError) -> bool:
     """Return True if a reader that is in no group can ignore an error.
 
-    librdkafka requires a group id even of such a reader, and looks for the coordinator of that group. The right to do this may
-    be missing.
+    librdkafka requires a group id even of a reader in no group, and looks for the coordinator of the group with this id. The
+    right on this group may be missing.
     """
     return ignorable(error) or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 

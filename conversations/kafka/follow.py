@@ -32,7 +32,7 @@ class Follower:
     Args:
         kafka: the cluster.
         topics: names of the topics.
-        since: offsets to begin at. Partitions without an offset are read from their start.
+        since: offsets at which the reading begins. Partitions without an offset are read from their start.
 
     Raises:
         LogError: a topic is missing, or cannot be described.

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from conversations.config import Kafka
 
 PATIENCE = 2.0
-"""Seconds to wait for a broker that refuses the login."""
+"""Maximum number of seconds to wait until a broker refuses the login."""
 AT_ONCE = 1.0
 """Seconds to wait for an answer. This is short, because a failed request came before, and a missing Kafka must be reported within 10 s."""
 _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})  # noqa: SLF001 - librdkafka's
@@ -21,7 +21,7 @@ _REFUSALS = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATIO
 def refused_login(kafka: Kafka) -> str:
     """Return the reason why brokers refuse the login; empty if the settings have no login, or if no broker refuses it now.
 
-    This makes a new request, which takes at most ``PATIENCE`` seconds. Call this after a request that was not answered.
+    The check is a new request, which takes at most ``PATIENCE`` seconds. Call this function after a request that was not answered.
     """
     if not str(kafka.settings.get("security.protocol", "")).upper().startswith("SASL"):
         return ""
@@ -32,7 +32,7 @@ def refused_login(kafka: Kafka) -> str:
 
 
 def is_there(kafka: Kafka) -> bool:
-    """Return True if a broker answers a request for metadata within ``AT_ONCE`` seconds. This works without a controller, too."""
+    """Return True if a broker answers a request for metadata within ``AT_ONCE`` seconds. The request needs no controller."""
     return _answers(kafka, AT_ONCE, lambda _: None)
 
 

@@ -1,8 +1,8 @@
 """Asks a cluster for offsets: the first and the end offsets of partitions, and the offsets that consumer groups have committed.
 
-There are three kinds of offsets. The **log end** counts the records of open transactions. The **decided** end does not count them: all
-records at lower offsets are committed or aborted, for all readers. The **committed** offset of a group is the position that
-the group has stored.
+There are three kinds of offsets. The **log end** is after all records, also after records of open transactions. The **decided** end is
+lower than the log end if a transaction is open. All records before the decided end are committed or aborted, for all readers. The
+**committed** offset of a group is the position that the group has stored.
 
 For the offsets of a group, this module uses a consumer that is not a member of the group. An admin client must not be used: if the
 coordinator has moved, librdkafka 2.16 looks for the new coordinator by the group id of the client. An admin client has no group id, so
@@ -55,7 +55,7 @@ def list_offset(
     committed: bool = False,
     timeout: float = REQUEST_TIMEOUT,
 ) -> Future[Any]:
-    """Ask for the first or the end offset of a partition. The end is the log end; with ``committed``, it is the decided end."""
+    """Ask for the first or the end offset of a partition. The end is the decided end if ``committed`` is true, else the log end."""
     where = TopicPartition(topic, partition)
     spec = SPEC.earliest() if first else SPEC.latest()
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -69,7 +69,7 @@ def answered(future: Future[Any], timeout: float | None = None) -> int:
     negative.
 
     Raises:
-        KafkaException: the request failed; ``OFFSET_NOT_AVAILABLE`` if the offset is negative.
+        KafkaException: the request failed, or the offset is negative (``OFFSET_NOT_AVAILABLE``).
         TimeoutError: there was no answer within ``timeout`` seconds.
     """
     offset = int(future.result(timeout).offset)
@@ -81,10 +81,10 @@ def answered(future: Future[Any], timeout: float | None = None) -> int:
 def ask_offset(
     kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float | None = None
 ) -> int:
-    """Ask as ``list_offset`` does, and return the offset. Repeat the request while the broker does not know the offset.
+    """Return the log end of a partition, or its first offset. Repeat the request as long as the broker does not know the offset.
 
-    ``timeout`` is the number of seconds for the request. With ``timeout``, a failure is not followed by a check of the
-    login. Callers that delay other threads set ``timeout``.
+    ``timeout`` is the number of seconds for the request. If ``timeout`` is given, the login is not checked after
+    a failure. Callers set ``timeout`` if other threads wait for them.
 
     Raises:
         KafkaUnreachable: no broker answered, or the leader of the partition did not answer.
@@ -127,7 +127,7 @@ def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
     """
     ends = Ends(kafka, topics)
     decided = ends.decided()
-    # Ask for the first offsets last, so that records that Kafka deletes meanwhile count as deleted.
+    # Ask for the first offsets last. If Kafka deletes records meanwhile, the first offsets are then after these records.
     first = ends.first()
     return {place: Extent(ends.ids[place[0]], first[place], end) for place, end in decided.items()}
 
@@ -157,7 +157,7 @@ class Ends:
         return self._ask(_Question(SPEC.earliest()))
 
     def since(self, millis: int) -> Offsets:
-        """Return the offset of each partition's first record at this time or later; the decided end if there is no such record."""
+        """Return the offset of each partition's first record at this time or later, or the decided end if there is no such record."""
         found = self._ask(_Question(SPEC.for_timestamp(millis), least=-1))
         ends = self.decided() if min(found.values(), default=0) < 0 else found
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
@@ -209,7 +209,7 @@ def partitions_of(kafka: Kafka, topics: Sequence[str]) -> list[Place]:
 
 
 def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
-    """Return the present end offsets of partitions, counting records of open transactions.
+    """Return the present log ends of partitions. A log end is after all records, also after records of open transactions.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -219,12 +219,12 @@ def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
 
 
 class _Question(NamedTuple):
-    """The kind of offset that is asked for, the same for each partition."""
+    """A request for one kind of offset. The kind is the same for all partitions."""
 
     spec: Any
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     least: int = 0
-    """Lowest valid answer. A lower answer means that the broker does not know the offset yet."""
+    """Lowest valid answer. If an answer is lower, the broker does not know the offset yet."""
 
 
 def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], question: _Question) -> Offsets:
@@ -263,7 +263,7 @@ def _clients(kafka: Kafka, admin: AdminClient) -> Iterator[AdminClient]:
 def committed(kafka: Kafka, group: str, places: Sequence[Place], *, stable: bool = True) -> list[TopicPartition]:
     """Return the committed offsets of a group. Partitions without a committed offset have a negative offset.
 
-    With ``stable``, wait until no open transaction carries one of these offsets.
+    If ``stable`` is true, wait until no open transaction carries one of these offsets.
 
     Raises:
         KafkaException: no broker answered within ``REQUEST_TIMEOUT`` seconds, or a transaction stayed open for that time.

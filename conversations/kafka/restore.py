@@ -1,4 +1,4 @@
-"""Reads a compacted partition up to an end that is fixed before reading: the state of an assigned partition, or the catalog."""
+"""Reads a compacted partition up to an end that is fixed before the reading. It reads the state topic and the catalog."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from conversations.ports import Restored
 PATIENCE = 0.05
 """Maximum number of seconds that ``advance`` waits for an answer or a record."""
 UNSTABLE_PAUSE = 0.02
-"""Seconds between two requests for group offsets, for example while an open transaction carries one of them."""
+"""Seconds between two requests for group offsets, for example while an open transaction carries one of the offsets."""
 RENEWED_AFTER = 10.0
-"""Seconds without progress after which a new consumer continues. The old consumer may be connected only to a leader that is cut off from
-the other brokers. Then the old consumer cannot learn of the new leader. The time doubles with each new consumer."""
+"""Seconds without progress after which a new consumer continues. If the old consumer is connected only to a
+leader that is cut off from the other brokers, it cannot learn of the new leader. The time doubles with each new consumer."""
 STUCK_AFTER = 120.0
 """Seconds without progress after which a restore gives up. This is several times as long as any transaction's time-out."""
 
@@ -80,7 +80,7 @@ class BoundedReader:
         """Return at most ``limit`` further rows. Wait up to ``timeout`` seconds for the first row.
 
         Raises:
-            StandsStill: there was no progress for two minutes, or for ``patience`` seconds if that was given.
+            StandsStill: there was no progress for ``patience`` seconds, or for two minutes if ``patience`` is None.
             StaleAnswer: the broker that answered does not know the newest records, or records were lost.
             LogError: the partition cannot be read.
         """
@@ -116,8 +116,8 @@ class BoundedReader:
         assert error is not None
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
             # The event's offset is after the last transaction markers, which are not delivered as messages. While a
-            # transaction is open, the event has the last stable offset, which is before the end. Another such event
-            # follows when the transaction is over.
+            # transaction is open, the event has the last stable offset, which is before the end. Another event of
+            # this kind follows when the transaction is over.
             self._moved(event, 0)
         elif out_of_range(error):
             raise StaleAnswer(
@@ -148,10 +148,10 @@ class BoundedReader:
 class KafkaRestore:
     """Reads one state partition, up to its last commit before the partition was assigned.
 
-    The restore is correct only if its three steps are in this order. First it gets the group's stable offset, which exists
-    only when no open transaction carries an offset of the partition. Then it gets the end of the state partition, counting
-    records of open transactions. Then it reads the rows up to that end. In any other order it could miss a commit that
-    happens between two steps.
+    The restore is correct only if its three steps are in this order. First it asks for the group's stable offset, which
+    exists only when no open transaction carries an offset of the partition. Then it asks for the end of the state partition.
+    This end is after all records, also after records of open transactions. Then it reads the rows up to this end. In any
+    other order it could miss a commit that happens between two steps.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class KafkaRestore:
         self.with_row = False
         """True if an owner committed the group's offset, in one transaction with the partition's row."""
         self.from_start = False
-        """True if the reading began at the start of the log. Then an older local copy cannot be completed and is worthless."""
+        """True if the reading began at the start of the log. Then an older local copy must be thrown away before the rows are used."""
         self._kafka, self._admin = kafka, admin
         self._group, self._queue, self._state = service
         self._partition, self._since = partition, since
@@ -264,8 +264,8 @@ def read_all(
 ) -> tuple[Rows, int]:
     """Read partition 0 of a small topic from offset ``start`` to its end. Return its rows and the next offset.
 
-    A request fails after ``patience`` seconds. The reading fails after ``patience`` seconds without progress. Callers that
-    delay other threads set ``patience``.
+    A request fails after ``patience`` seconds. The reading fails after ``patience`` seconds without progress. Callers set
+    ``patience`` if other threads wait for them.
 
     Raises:
         KafkaUnreachable: no broker answered.

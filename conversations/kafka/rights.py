@@ -15,7 +15,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     STATE: ("READ", "WRITE"),
     DEAD_LETTER: ("WRITE",),
 }
-"""Needed rights by kind of topic. A worker also writes events and retry topics, but it works without those rights."""
+"""Needed rights by kind of topic. A worker also writes events and retry topics, but it works without these rights."""
 
 
 def missing(topics: Mapping[str, Topic]) -> list[str]:
@@ -29,11 +29,11 @@ def missing(topics: Mapping[str, Topic]) -> list[str]:
 
 
 def told(error: KafkaError, *, topic: str = "", group: str = "", transactional_id: str = "") -> str:
-    """Return the text that names the missing right, to put into an error message; empty if no right is missing."""
+    """Return the part of an error message that names the missing right; empty if the error has another cause."""
     code = error.code()
     if code == KafkaError.TOPIC_AUTHORIZATION_FAILED and topic:
         return f": READ on topic {topic} is missing"
-    # A group member gets this refusal as a fatal error of its client. Only the text shows what the error is.
+    # If the right on the group is missing, a member gets a fatal error of its client. Only the error's text names the cause.
     fatal = code == KafkaError._FATAL and "Group authorization failed" in error.str()  # noqa: SLF001
     if group and (fatal or code == KafkaError.GROUP_AUTHORIZATION_FAILED):
         return f": READ on group {group} is missing"

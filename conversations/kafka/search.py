@@ -15,7 +15,7 @@ class Search:
     group that failed is divided into single records.
 
     A piece is acknowledged before the next piece is sent. So after a failure, the piece under way is the piece that failed.
-    Three attempts find one bad record among any number of records. They find no record if every record alone is accepted.
+    Three attempts find one bad record among any number of records. If every record alone is accepted, no record is found.
     """
 
     def __init__(self, count: int) -> None:

@@ -1,9 +1,8 @@
 """Notices inputs that stand still: Kafka has more records, but the consumer gets none.
 
-A consumer asks a connected broker for the leader of a partition. Its only connection may be to a leader that was cut off from its
-cluster and still answers. Such a broker always answers that it is the leader and that there are no new records. So this module asks for
-the ends of the inputs with a new client each time. A new client chooses its broker anew. So it can reach a broker that knows the new
-leader.
+A consumer asks a connected broker for the leader of a partition. The only connected broker may be an old leader that is cut off
+from the cluster. This broker still answers that it is the leader and that there are no new records. So this module asks for the ends of
+the inputs with a new client each time. A new client may choose another broker, which knows the new leader.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Standstill:
             try:
                 end = answered(future)
             except KafkaException:
-                continue  # no broker answers, or a right is missing: other calls report it
+                continue  # no broker answers, or a right is missing; other calls report the failure
             if end > self._last[place]:
                 self._behind[place] = self._last[place]
         self._asked, self._client = {}, None

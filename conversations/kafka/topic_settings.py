@@ -32,8 +32,8 @@ _EVERY: Mapping[str, object] = {
     "unclean.leader.election.enable": "false",
 }
 _BY_TIME: Mapping[str, object] = {**_EVERY, "cleanup.policy": "delete", "retention.bytes": -1}
-# Only with compression.type=uncompressed does a broker compare the decompressed size with its limit. With every other
-# type it accepts 20 MB that are compressed into 20 KB.
+# With compression.type=uncompressed, a broker compares the decompressed size with its limit. With every other type, a
+# broker accepts 20 MB that are compressed into 20 KB.
 _INBOX = {**_BY_TIME, "compression.type": "uncompressed"}
 SETTINGS: Mapping[str, Mapping[str, object]] = {
     QUEUE: _INBOX,
@@ -48,8 +48,8 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
     RETRY: {**_BY_TIME},
     "catalog": {**_EVERY, "cleanup.policy": "compact"},
     "events": {**_BY_TIME},
-    # Compacted, so that new values of a minute replace the old values of the same minute. Deleted by age, too, because each
-    # minute has new keys.
+    # The topic is compacted, so that new values of a minute replace the old values of the same minute. Records are also
+    # deleted by age, because each minute has new keys.
     "metrics": {
         **_EVERY,
         "cleanup.policy": "compact,delete",
@@ -70,7 +70,7 @@ TIMES: Mapping[str, Mapping[str, str]] = {
 """Settings that are periods, by kind of topic: the setting's name, and the name of its period."""
 
 _AT_LEAST = frozenset({"retention.ms", "retention.bytes", "delete.retention.ms", "max.message.bytes"})
-"""Settings for which a larger value is safe, too. For these settings, -1 means "no limit"."""
+"""Settings whose value may safely be larger than needed. For these settings, -1 means "no limit"."""
 _TUNING = frozenset({"segment.ms", "segment.bytes", "min.cleanable.dirty.ratio"})
 """Settings that only affect speed. They are set when a topic is created. Later the operator may choose other values."""
 _ALWAYS_SERIOUS = frozenset({"cleanup.policy", "message.timestamp.type"})
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
 
     kind: str
     lifetime: timedelta
-    """Longest lifetime of the service's dialogs. Dialogs without an end do not count."""
+    """Longest lifetime of the service's dialogs. Dialogs with an unlimited lifetime do not count."""
     periods: Periods
 
 
@@ -129,7 +129,7 @@ def _remembered(lifetime: timedelta, periods: Periods) -> int:
 
 
 def deviations(topic: str, found: Mapping[str, str], wanted: Mapping[str, str]) -> list[Deviation]:
-    """Return the settings that differ from the wanted ones. A larger value is no deviation if a larger value is safe."""
+    """Return the settings that differ from the wanted ones. A larger value is no deviation if the setting is in ``_AT_LEAST``."""
     return [
         Deviation(topic, name, found.get(name, ""), value)
         for name, value in wanted.items()

@@ -30,7 +30,7 @@ from conversations.kafka.writable_topics import Lookup, WritableTopics
 from conversations.ports import Produced
 
 TRANSACTION_TIMEOUT = 10.0
-"""Seconds after which the broker aborts a transaction. For this time, a crashed owner may hide records of *other* senders from readers."""
+"""Seconds after which the broker aborts a transaction. Until then, a crashed owner's transaction may hide records of *other* senders."""
 COMMIT_PATIENCE = 60.0
 """Seconds for which a commit is repeated before it counts as in doubt."""
 OFFSETS_PATIENCE = 5.0
@@ -40,7 +40,7 @@ STALL = 1.0
 BATCH = 1_000_000
 """Maximum number of bytes of a batch of records, until a topic refuses batches of that size."""
 LEAST_BATCH = 16_384
-"""The limit of a batch is never reduced below this many bytes."""
+"""Smallest limit of a batch, in bytes."""
 POLL_EVERY = 500
 """Number of records that are produced before delivery reports are served again."""
 
@@ -49,7 +49,7 @@ SAFE = {
     "message.timeout.ms": int(TRANSACTION_TIMEOUT * 1000),
 }
 PREFERRED = {
-    # A transaction that begins right after another gets CONCURRENT_TRANSACTIONS. By default librdkafka would wait 100 ms.
+    # A transaction that begins right after another gets CONCURRENT_TRANSACTIONS. By default librdkafka would then wait 100 ms.
     "retry.backoff.ms": 5,
     # A missing topic is reported after this time instead of 30 s. So it is reported before the transaction times out.
     "topic.metadata.propagation.max.ms": 1000,
@@ -100,8 +100,8 @@ class Transactions:
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
         """Append ``outs`` and the queue offsets in one transaction; see ``ports.Connection.commit``."""
         if not offsets:
-            # Brokers check the owner of a partition only if the transaction has its offset. Without an offset, a former owner
-            # could still commit a step, for example a step that only ran timers.
+            # Brokers check the owner of a partition only if the transaction has an offset of the partition. Without an offset, a
+            # former owner could still commit a step, for example a step that only ran timers.
             raise ValueError("a transaction needs the queue offset of every partition it touches")
         self._writable.check(outs)
         search = Search(len(outs))
@@ -172,9 +172,9 @@ class Transactions:
         self._send_offsets(producer, offsets)
 
     def _cause(self, producer: Producer, offsets: Mapping[int, int], noticed: KafkaError) -> KafkaError:
-        """Return the error that made the transaction fail; ``noticed`` if it cannot be found.
+        """Return the error that made the transaction fail, or ``noticed`` if that error cannot be found.
 
-        Most delivery reports only mean that the transaction had failed before.
+        Most delivery reports say only that the transaction had failed before.
         """
         for error in self._refused.values():
             if not consequence(error):
@@ -225,12 +225,12 @@ class Transactions:
     def _flush(self, producer: Producer, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         if producer.flush(STALL):
             if self._writable.look_again(outs)[0]:
-                # A topic was deleted. Without this error, the transaction would time out before the topic's records do.
+                # A topic was deleted. The error is raised now, because the transaction would time out before the topic's records do.
                 raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
             # This call raises if the transaction has failed already. Without this call, librdkafka would
-            # repeat the batches that follow a refused batch until the transaction times out.
+            # repeat the batches after a refused batch until the transaction times out.
             self._send_offsets(producer, offsets)
-        # message.timeout.ms bounds this wait: records that are not acknowledged by then fail and leave the queue.
+        # message.timeout.ms limits this wait, because records that are not acknowledged in time fail and leave the queue.
         producer.flush(TRANSACTION_TIMEOUT + STALL)
 
     def _send_offsets(self, producer: Producer, offsets: Mapping[int, int]) -> None:
@@ -290,7 +290,7 @@ class Transactions:
             return Fenced(f"a partition belongs to another member: {describe(error)}")
         if word is Word.RECORD:
             # The broker also refuses the batches after a refused batch, because of their sequence numbers. With the same
-            # producer it would refuse batches of the next transaction, too.
+            # producer, the broker would refuse batches of the next transaction, too.
             return Interrupted(f"aborted: {describe(error)}") if self._replaced() else InDoubt(self._doubt(error))
         if failed := self._writable.failed(outs, self._refused, self._delivered):
             return failed
@@ -319,7 +319,7 @@ class Transactions:
                     return None if self._replaced() else error
 
     def _replaced(self) -> bool:
-        """Take a new producer with the same id. The broker aborts the old producer's open transaction before it answers.
+        """Take a new producer with the same id. The broker aborts the old producer's open transaction first.
 
         Return False if no new producer could be started. A new producer is needed, for example, when the coordinator does
         not know the transaction, because the first records went to a deleted topic. Then librdkafka treats the refused abort

@@ -65,7 +65,7 @@ class Watch:
     def _fail(self, failure: LogError) -> None:
         self._admin.renew()
         away = isinstance(failure, KafkaUnreachable)
-        if not away:  # a broker answered, for example that a right is missing
+        if not away:  # a broker answered; for example, it refused the check because a right is missing
             self.unanswered = None  # that it may not look is an answer
         else:
             since = self._asked_at if self.unanswered is None else self.unanswered.since

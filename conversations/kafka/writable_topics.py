@@ -1,4 +1,4 @@
-"""Checks before a transaction that its topics can be written to. After a failure, names the topics that caused it."""
+"""Checks before a transaction that its topics can be written to. After a failure, finds the topics that caused the failure."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ class WritableTopics:
     def failed(
         self, outs: Sequence[Produced], reports: Mapping[str, KafkaError], delivered: set[str]
     ) -> DestinationFailed | None:
-        """Return an exception that names the topics that made a transaction fail, with reasons; None if no topic did.
+        """Return an exception that names the topics that made a transaction fail, with reasons; None if no topic is the cause.
 
         The topics are found from the delivery reports, and by a new look-up of the topics.
         """
         failed = {topic: describe(error) for topic, error in reports.items() if refuses(error)}
         unfit, refused = self.look_again(outs)
         failed |= unfit
-        # If records of one topic time out while records of others arrive, the topic is at fault, not the cluster.
+        # If records of one topic time out while records of other topics arrive, the topic is at fault, not the cluster.
         if delivered:
             late = {topic: describe(error) for topic, error in reports.items() if timed_out(error)}
             failed |= {topic: why for topic, why in late.items() if topic not in delivered | self._own}

@@ -2,7 +2,7 @@
 
 As on Kafka, a transaction's records get their offsets when they are produced. No reader of committed records reads past the
 first record of an open transaction (the last stable offset). A marker follows when the transaction is decided. The
-offsets of a transaction fence the transaction: they are refused if the member's epoch is not the epoch that the group gave to the member.
+offsets of a transaction fence the transaction, because they are refused if the epoch of the member is old.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class MemoryBroker:
         return missing | {out[0]: f"WRITE on topic {out[0]} is missing" for out in outs if out[0] in self.forbidden}
 
     def refused(self, outs: Sequence[Produced]) -> dict[int, RefusedRecord]:
-        """Return the first record that is too large for its topic, by its index. Kafka, too, reports one record at a time."""
+        """Return the refusal of the first record that is too large for its topic, by the record's index. Kafka, too, reports only one."""
         for at, out in enumerate(outs):
             if _size(out) > self.limits.get(out[0], RECORD_BYTES):
                 return {at: RefusedRecord(out[0], "the record is too large", too_large=True)}

@@ -19,9 +19,9 @@ LOOKED_AFTER = SECOND
 class MemoryRestore:
     """Reads one state partition up to the last commit before the partition was assigned, in the same three steps as on Kafka.
 
-    First it gets the group's offset, which is not known while an undecided transaction carries an offset of the partition.
-    Then it gets the end of the state partition, counting records of open transactions. Then it reads the rows up to that
-    end, but not past the first record of an open transaction.
+    First it asks for the group's offset, which is not known while an undecided transaction carries an offset of the
+    partition. Then it asks for the end of the state partition, which is after all records, also after records of open
+    transactions. Then it reads the rows up to this end, but never past the first record of an open transaction.
     """
 
     def __init__(self, broker: MemoryBroker, service: str, partition: int, since: int | None) -> None:
@@ -98,7 +98,7 @@ class MemoryConnection:
         self.owned: set[int] = set()
         self.epoch = 0
         self.broken = False
-        """True when this connection cannot commit any more. Then every partition that is taken away is lost, not revoked."""
+        """True when this connection cannot commit any more. Then ``lost`` is called for a partition that is taken away, not ``revoked``."""
         self._inputs: dict[tuple[int, str], _Input] = {}
         self._listener: Listener | None = None
         self._appended_at: int | None = None
@@ -168,7 +168,7 @@ class MemoryConnection:
         if revoked:
             self._give_up(revoked)
         with self.broker.changed:
-            # A partition may have been lost while others were given up. The next poll reports this loss to the listener.
+            # A partition may have been lost while other partitions were given up. The next poll reports this loss to the listener.
             # Until then, the partition cannot be assigned again.
             assigned = [partition for partition in group.to_assign(self) if partition not in self.owned]
             group.owners.update(dict.fromkeys(assigned, self))
@@ -295,7 +295,7 @@ class MemoryConnection:
         return len(partitions[partition])
 
     def close(self) -> None:
-        """Call ``revoked`` for the last time (if ``broken``: ``lost``), and leave the group. A repeated call has no effect."""
+        """Call the listener's ``revoked``, or ``lost`` if ``broken`` is true. Then leave the group. A repeated call has no effect."""
         if self._listener is None:
             return
         self._joined()

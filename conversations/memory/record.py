@@ -60,7 +60,7 @@ class MemoryRecord:
         return self._headers
 
     def delivered(self) -> MemoryRecord:
-        """Return the record for one reader. A record whose headers cannot be read is copied: each reader may ask for them once."""
+        """Return the record for one reader. If the headers cannot be read, return a copy, so that each reader may ask for them once."""
         if not self._headers or all(map(_is_text, self._headers)):
             return self
         out = Out(self._topic, self._partition, self._key, self._value, self._headers)

@@ -20,7 +20,7 @@ class Transaction:
 
 
 class OpenTransactions:
-    """The undecided transactions, and their first offsets, which no reader reads past."""
+    """The undecided transactions. No reader reads past their first offsets."""
 
     def __init__(self) -> None:
         self._by_partition: dict[tuple[str, int], list[Transaction]] = {}

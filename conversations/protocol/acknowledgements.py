@@ -1,7 +1,9 @@
-"""Limits that decide when a side acknowledges accepted messages, and when it asks for missing messages; ``endpoint`` applies them.
+"""Limits that decide when a side acknowledges accepted messages, and when it asks for missing messages.
 
-Every envelope that a side sends carries an acknowledgement. A side sends a dedicated ACK only if it sends nothing else: after ``ACK_EVERY``
-accepted messages, or after ``ACK_AFTER``. Times are in microseconds.
+The module ``endpoint`` applies the limits.
+
+Every envelope that a side sends carries an acknowledgement. If a side sends nothing else, it sends a dedicated ACK after ``ACK_EVERY``
+accepted messages, or after the time ``ACK_AFTER``. Times are in microseconds.
 """
 
 from __future__ import annotations

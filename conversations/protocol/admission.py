@@ -1,7 +1,7 @@
 """Admission: which records are accepted, and which requests are allowed. Workers, clients and Spark jobs use the same rules.
 
-A **record** that breaks a ``Rule`` is set aside with its bytes. Its number does not count as accepted, and no dialog changes. A **request** that is not allowed
-raises an error at once and changes nothing. The error has Service Broker's code (``protocol.codes``).
+A **record** that breaks a ``Rule`` is set aside with its bytes. Its number does not count as accepted, and no dialog changes. A **request**
+that is not allowed raises an error at once and changes nothing. The error has Service Broker's code (``protocol.codes``).
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class Rule(StrEnum):
 
 
 OWNERS = frozenset({Rule.HEADERS, Rule.ENDPOINT_KEY, Rule.PREFIX, Rule.ACCEPT_UNTIL, Rule.SENDER, Rule.CONVERSATION})
-"""Rules that only the owner of a dialog can check: they need the endpoint, the catalog, or the Kafka client that read the record."""
+"""Rules that only the owner of a dialog can check.
+
+The check needs the endpoint, the catalog, or the Kafka client that read the record.
+"""
 COMMANDS = frozenset({Rule.COMMAND, Rule.COMMAND_SCHEMA, Rule.COMMAND_KEY})
 """Rules for commands."""
 
@@ -183,7 +186,7 @@ def lifetime_not_positive(lifetime: int) -> LocalError:
 
 
 def not_initiated(service: str, contract: str, mend: str = "") -> UnknownContract:
-    """Return the error for a contract that a service does not initiate (8425); ``mend`` tells how to correct this."""
+    """Return the error for a contract that a service does not initiate (8425). ``mend`` is advice at the end of the text."""
     return UnknownContract(f"service {service!r} does not initiate contract {contract!r} (8425){mend and f': {mend}'}")
 
 
@@ -193,7 +196,10 @@ def body_too_large(size: int, limit: int) -> BodyTooLarge:
 
 
 def command_too_large(what: str, size: int) -> BodyTooLarge:
-    """Return the error for requests that do not fit into one command (8459). Its text begins with ``what``: "the requests have"."""
+    """Return the error for requests that do not fit into one command (8459).
+
+    Its text begins with ``what``, for example "the requests have".
+    """
     return BodyTooLarge(f"{what} {size} bytes; one command has at most {COMMAND_BYTES} (8459)")
 
 

@@ -37,7 +37,7 @@ TYPE_TWICE = 8403
 LIFETIME_NOT_POSITIVE = 8411
 """A lifetime is zero or negative."""
 HANDLE_IN_USE = 8413
-"""The id belongs to an existing dialog, or to an earlier command with other content. Also: a command's operations cannot be combined."""
+"""The id belongs to an existing dialog, or to an earlier command with other content. Or a command's operations cannot be combined."""
 CODE_NOT_POSITIVE = 8419
 """An application's error code is not positive."""
 NO_DESCRIPTION = 8422
@@ -45,7 +45,7 @@ NO_DESCRIPTION = 8422
 UNKNOWN_CONTRACT = 8425
 """The service does not declare the contract."""
 HANDLE_NOT_FOUND = 8426
-"""No dialog, letter or waiting message has this name. Also: a command is too old, or is dated too far ahead."""
+"""No dialog, letter or waiting message has this name. Or a command is too old, or is dated too far ahead."""
 END_REFUSED = 8427
 """The state of the dialog does not allow this side to end it. Usually the dialog has ended already."""
 SEND_REFUSED = 8429
@@ -61,7 +61,10 @@ TIMER_REFUSED = 8458
 BODY_TOO_LARGE = 8459
 """A body, or a whole command, is larger than its limit."""
 CLOGGED = 8462
-"""Too many bytes wait for a destination. Service Broker has no number for a full transmission queue, so this is the number of NOT_CONVERSING."""
+"""Too many bytes wait for a destination.
+
+Service Broker has no number for a full transmission queue, so CLOGGED has the number of NOT_CONVERSING.
+"""
 NO_SUCH_SERVICE = 8490
 """No service can have this name."""
 INITIATOR_SENDS_NOTHING = 8492

@@ -51,7 +51,8 @@ CURRENT = Schema(schemas.load("command", schemas.newest("command")), items=OPERA
 class Begin:
     """Begin the dialog.
 
-    ``lifetime`` is in microseconds; 0 is the contract's lifetime, -1 is unlimited. If ``target_key`` is empty, both sides have the same key.
+    ``lifetime`` is in microseconds; 0 is the contract's lifetime, -1 is unlimited. If ``target_key`` is empty, the two sides have
+    the same key.
     """
 
     to_service: str
@@ -138,7 +139,10 @@ class Resolve:
 
 @dataclass(slots=True)
 class Switch:
-    """Turn the queue of the command's partition on or off. A command with this operation has no other operation and names no conversation."""
+    """Turn the queue of the command's partition on or off.
+
+    A command with this operation has no other operation, and is about no conversation.
+    """
 
     on: bool
     reason: str = ""
@@ -167,7 +171,10 @@ class Report:
 
 
 Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer
-"""Requests to a dialog. A handler's draft, a client's block and a command contain the same kinds of requests. Only operators ask for ``Cleanup``."""
+"""Requests to a dialog.
+
+A handler's draft, a client's block and a command contain the same kinds of requests. Only operators ask for ``Cleanup``.
+"""
 Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report
 
 TRIGGERS: dict[type[Verb], Trigger] = {

@@ -13,9 +13,9 @@ from conversations.protocol.topics import check_name
 M = TypeVar("M")
 
 DEFAULT_LIFETIME = timedelta(days=1)
-"""Stands for the setting ``periods.lifetime``, which is a day by default."""
+"""A value that stands for the setting ``periods.lifetime``. The default of this setting is a day."""
 SHOWN = 80
-"""Characters of an argument that an error shows."""
+"""Maximum number of characters of an argument in an error text."""
 _NAME_ATTRIBUTE = "__message_type_name__"
 
 
@@ -50,7 +50,7 @@ def as_message_type(declared: Declared) -> MessageType:
     """Return the message type of a body class, or the message type itself.
 
     Raises:
-        DeclarationError: ``declared`` is neither of them; the message shows what to write.
+        DeclarationError: ``declared`` is neither a body class nor a message type; the message shows what to write.
     """
     if isinstance(declared, MessageType):
         return declared
@@ -61,7 +61,7 @@ def as_message_type(declared: Declared) -> MessageType:
         )
     if not isinstance(declared, type):
         raise DeclarationError(f"a message type is named by the class of its body, not by {declared!r:.80}")
-    # ``vars``, not ``getattr``: a subclass must not inherit the name of its parent's message type.
+    # ``vars`` is used, not ``getattr``, because a subclass must not inherit the name of its parent's message type.
     return MessageType(vars(declared).get(_NAME_ATTRIBUTE, declared.__name__), declared)
 
 
@@ -69,7 +69,8 @@ def as_message_types(argument: str, given: object) -> list[MessageType]:
     """Return the message types of an argument that takes a list of them.
 
     Raises:
-        DeclarationError: the argument is no list, or an element names no message type; the message shows what to write.
+        DeclarationError: the argument is no list, or an element is neither a body class nor a message type. The message shows what to
+            write.
     """
     declared: list[Any] = [given] if isinstance(given, str) else listed(argument, given, "message types")
     return [as_message_type(each) for each in declared]
@@ -102,7 +103,7 @@ def listed(argument: str, given: object, what: str) -> list[Any]:
 
 
 class Contract:
-    """The message types that may flow in a dialog, and which side may send them.
+    """The message types that may be sent in a dialog, and the side that may send each of them.
 
     Args:
         name: the contract's name on the wire.
@@ -155,10 +156,10 @@ class Contract:
         return f"Contract({self.name!r})"
 
     def lives(self, default: int) -> int | None:
-        """Return the lifetime, in microseconds, of a dialog whose initiator does not set one; None is unlimited.
+        """Return the lifetime, in microseconds, of a dialog whose initiator sets no lifetime; None is unlimited.
 
         Args:
-            default: the lifetime if the contract does not set one either.
+            default: the lifetime if the contract sets no lifetime either.
         """
         if self.lifetime is DEFAULT_LIFETIME:
             return default
@@ -173,7 +174,7 @@ class Contract:
 
         Raises:
             NotInContract: no type of the contract has this name, or the body does not fit exactly one type (8431).
-            WrongDirection: only the other side may send this type: 8432 if that is the target, 8434 if it is the initiator.
+            WrongDirection: only the other side may send this type. The code is 8432 if the other side is the target, else 8434.
         """
         if name is None:
             found = self._by_class[from_initiator].get(type(body))

@@ -23,10 +23,13 @@ class ServiceDeclaration:
     retries: Sequence[str] = ()
     """Delays of its poison policies, written as in the names of retry topics, for example ``5s``."""
     lifetime: timedelta = timedelta(0)
-    """Longest lifetime in its contracts; unlimited lifetimes do not count. It is not in the catalog, but the retention of topics depends on it."""
+    """Longest lifetime in its contracts; unlimited lifetimes do not count.
+
+    The longest lifetime is not in the catalog, but the retention of topics depends on it.
+    """
 
     def entry(self, partitions: int) -> dict[str, Any]:
-        """Return the value of the catalog's record: plain data, always equal for equal declarations."""
+        """Return the value of the catalog's record: plain data. Equal declarations have equal values."""
         entry = {"partitions": partitions, "accepts": _plain(self.accepts), "initiates": _plain(self.initiates)}
         return entry | ({"retries": sorted(self.retries)} if self.retries else {})
 

@@ -19,17 +19,17 @@ class Reaction(Enum):
     ERROR = 3
     """The peer's application or its worker broke the dialog: run ``on_error``."""
     HOLD = 4
-    """Keep the bytes of the envelope: an earlier envelope is missing."""
+    """Keep the bytes of the envelope, because an earlier envelope is missing."""
     DISCARD = 5
-    """Call no handler: the dialog is over on this side. The bytes of a message become a dead letter."""
+    """Call no handler, because the dialog is over on this side. The bytes of a message become a dead letter."""
     DUPLICATE = 6
-    """Drop the envelope: it took effect before, or it is held already."""
+    """Drop the envelope, because it took effect before, or is held already."""
     OVERFLOW = 7
-    """End the dialog with an error: the envelope cannot be held, because too many are held or its number is too far ahead."""
+    """End the dialog with an error. The envelope cannot be held, because too many are held or its number is too far ahead."""
     RESEND = 8
-    """End the dialog with an error: the peer asks for an envelope again, but this side does not keep sent envelopes."""
+    """End the dialog with an error. The peer asks for an envelope again, but this side does not keep sent envelopes."""
     NOTHING = 9
-    """Do nothing more: the acknowledgement in the envelope has been applied, and nothing else follows."""
+    """Do nothing more. The endpoint has already applied the acknowledgement in the envelope."""
 
 
 class Due(Enum):

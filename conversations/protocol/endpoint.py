@@ -1,8 +1,8 @@
 """One side of one dialog, as a pure state machine: no clock, no I/O, no logging, no randomness.
 
 The owner of the partition passes in received envelopes (``receive``), requests of the application (``send``, ``end``, ...) and the time
-(``due``). The endpoint returns what the owner must deliver and transmit. Times are in microseconds since 1970, and are always arguments. The
-state changes only in ``_move``, by the table in ``states.py``.
+(``due``). The endpoint returns what the owner must deliver and transmit. Times are in microseconds since 1970, and are always arguments.
+The state changes only in ``_move``, by the table in ``states.py``.
 """
 
 from __future__ import annotations
@@ -98,7 +98,10 @@ class Endpoint:
         """The number of this side's END or ERROR; ``NONE`` until this side has ended."""
         self.timer = NEVER
         self.firing = False
-        """True while the timer's handler runs. The row keeps the timer until the handler finishes, so the timer fires again after a crash."""
+        """True while the timer's handler runs.
+
+        The row keeps the timer until the handler finishes, so the timer fires again after a crash.
+        """
         self.recover = False
         """True if the dialog broke before a restart and ``on_error`` did not finish. It may have run in part."""
         self.ack_at = NEVER
@@ -108,12 +111,18 @@ class Endpoint:
         self.discarded = 0
         self.dead_lettered = 0
         self.handled = 0
-        """Number of accepted messages whose handler has finished; negative if an older version of this library began the dialog and did not count them."""
+        """Number of accepted messages whose handler has finished.
+
+        It is negative if an older version of this library began the dialog, and did not count these messages.
+        """
         self.stateful = False
         """True if a handler of this side has written its group's state."""
 
     def join_group_of(self, origin: str) -> None:
-        """Join the group of the dialog whose handler begins this dialog. A peer's dialog may have opened that group."""
+        """Join the group of the dialog whose handler begins this dialog.
+
+        Use the ``origin`` of that group, because a peer's dialog may have opened it.
+        """
         self.origin = origin
 
     def may_start_until(self, log_time: int) -> None:
@@ -155,7 +164,10 @@ class Endpoint:
         self.recover = self.recover and not told_of_error
 
     def wake(self) -> int:
-        """Return the time of the first deadline of an endpoint that is restored from its row. 0 means at once, ``NEVER`` means no deadline."""
+        """Return the time of the first deadline of an endpoint that is restored from its row.
+
+        0 means at once, ``NEVER`` means no deadline.
+        """
         if self.state is State.CLOSED:
             return NEVER
         inbound = self.inbound
@@ -175,7 +187,11 @@ class Endpoint:
         return number
 
     def end(self) -> Transmit | None:
-        """End this side. In state CONVERSING, return the END to transmit; its number follows all numbers sent before. In other states, return None."""
+        """End this side.
+
+        In state CONVERSING, return the END to transmit. Its number follows all numbers that were sent before. In other states,
+        return None.
+        """
         conversing = self.state is State.CONVERSING
         self._move(Trigger.END)
         self.timer = NEVER
@@ -245,7 +261,10 @@ class Endpoint:
             self.handled += 1
 
     def end_waits(self, number: int, now: int) -> None:
-        """Stop holding the number of the peer's END. No earlier number is missing, and the END waits in a parked row until it is accepted."""
+        """Stop holding the number of the peer's END.
+
+        No earlier number is missing, and the END waits in a parked row until it is accepted.
+        """
         if number in self.inbound.held:
             self.inbound.held.discard(number)
             self._gap_moved(now)
@@ -253,7 +272,7 @@ class Endpoint:
     # -- received envelopes ---------------------------------------------------------------------------------
 
     def receive(self, envelope: Envelope, now: int, held_limit: int) -> Reaction:
-        """Process an envelope of the peer, and return what the owner must do with it."""
+        """Process an envelope of the peer, and return the action that the owner must carry out."""
         if envelope.ack > self.acked:
             self._acknowledged(envelope.ack)
         kind = envelope.kind
@@ -267,7 +286,7 @@ class Endpoint:
                 and self.state is State.CONVERSING
                 and self.resend_at == NEVER
             ):
-                return Reaction.DELIVER  # nearly all messages: the state stays the same
+                return Reaction.DELIVER  # the case of nearly all messages, in which the state stays the same
             return self._sequenced(envelope, arrival, now)
         if kind is Kind.ERROR:
             return self._peer_error(envelope, held_limit)
@@ -327,7 +346,7 @@ class Endpoint:
 
     def _acknowledged(self, number: int) -> None:
         if number >= self.next_out:
-            return  # the number was never sent: ignore the acknowledgement
+            return  # ignore the acknowledgement, because the number was never sent
         self.acked = number
         if number == self.next_out - 1:
             self._move(Trigger.ACKNOWLEDGED)
@@ -339,7 +358,10 @@ class Endpoint:
     # -- failures on this side ---------------------------------------------------------------------
 
     def fail(self, code: Code, description: str = "") -> Transmit | None:
-        """Break the dialog with a system code. Return the ERROR to transmit, which has no number, or None if the peer must not get an ERROR."""
+        """Break the dialog with a system code.
+
+        Return the ERROR to transmit, which has no number, or None if the peer must not get an ERROR.
+        """
         told = self.state in (State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND)
         self._move(Trigger.PEER_ERROR)
         text = sendable(description, DESCRIPTION_LIMIT) or code.description
@@ -384,7 +406,7 @@ class Endpoint:
         if self.resend_at == 0:
             self.resend_at = now + (
                 RESEND_AFTER << self.asked
-            )  # restored from a row: the missing message may still be on its way
+            )  # after a restore from a row, the missing message may still be on its way
         elif self.resend_at <= now:
             passed.append(self._ask_again(now))
         return passed
@@ -435,7 +457,7 @@ class Endpoint:
 
 
 def prefix_of(endpoint: Endpoint) -> Prefix:
-    """Return the prefix, with which every envelope of this endpoint begins."""
+    """Return the prefix. Every envelope of this endpoint begins with it."""
     return Prefix(
         endpoint.conversation,
         endpoint.initiator,

@@ -1,8 +1,8 @@
 """The envelope of every record on a queue topic, and its codec.
 
-The fields that are constant for a dialog and direction come first: the **prefix**. An owner keeps the encoded prefix, compares bytes with it,
-and decodes only the rest. For speed, this module itself encodes and decodes the frequent kinds of envelopes. fastavro does this for the
-other kinds. For the frequent kinds, it would give the same bytes (design decision 0004). The module needs no librdkafka.
+The fields that are constant for a dialog and direction come first: the **prefix**. An owner keeps the encoded prefix, compares bytes with
+it, and decodes only the rest. For speed, this module itself encodes and decodes the frequent kinds of envelopes. fastavro encodes and
+decodes the other kinds. For the frequent kinds, fastavro would give the same bytes (design decision 0004). The module needs no librdkafka.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def decode(value: bytes, registry: Registry = DEFAULT) -> Envelope:
     """Decode an envelope of any schema version that ``registry`` knows.
 
     Raises:
-        UndecodableRecord: the bytes are too short, have a wrong marker, an unknown fingerprint or trailing bytes, are truncated, or are not Avro.
+        UndecodableRecord: the bytes are too short, have a wrong marker, an unknown fingerprint or trailing bytes, are truncated, or are not
+            Avro.
     """
     if value.startswith(_HEAD):
         return decode_current(value)[0]
@@ -66,7 +67,7 @@ def decode_current(value: bytes) -> tuple[Envelope, int]:
     """Decode an envelope of the current schema. Return it with the length of its encoded prefix.
 
     Raises:
-        UndecodableRecord: as ``decode``, or the record has another schema.
+        UndecodableRecord: the bytes are not an envelope, or the record has another schema.
     """
     if not value.startswith(_HEAD):
         raise _foreign(value)
@@ -85,7 +86,7 @@ def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: 
     and refuses the same bytes as fastavro.
 
     Raises:
-        UndecodableRecord: as ``decode``.
+        UndecodableRecord: the bytes are not an envelope.
     """
     try:
         kind = _KINDS[value[start]]
@@ -116,7 +117,7 @@ def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: 
             at += 2
         else:
             transmitted, at = read_long(value, at)
-        sent_at = _SENT_AT.get(value[at : at + 9])  # one byte: no skipped numbers; eight bytes: a time of today
+        sent_at = _SENT_AT.get(value[at : at + 9])  # one byte for no skipped numbers, eight bytes for a time of today
         if sent_at is None:
             sent_at, at = _read_sent_at(value, at)
         else:
@@ -178,12 +179,12 @@ def encode_message(prefix: bytes, seq: int, ack: int, sent_at: bytes, run: bytes
 
 
 def encode_ack(prefix: bytes, ack: int, sent_at: bytes) -> bytes:
-    """Encode an ACK: every number of the other direction up to ``ack`` is accepted."""
+    """Encode an ACK. It acknowledges every number of the other direction up to ``ack``."""
     return b"".join((prefix, _ACK_START, encode_long(ack), b"\1\0", sent_at, _BARE))
 
 
 def encode_end(prefix: bytes, seq: int, ack: int, sent_at: bytes) -> bytes:
-    """Encode an END: number ``seq`` is the last of this direction."""
+    """Encode an END. Its number ``seq`` is the last number of this direction."""
     number = encode_long(seq)
     return b"".join((prefix, b"\2", number, encode_long(ack), number, b"\0", sent_at, _BARE))
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """The kind of an envelope. The numbers are those of the symbols in the Avro schema."""
+    """The kind of an envelope. Each number is the position of the symbol in the Avro schema."""
 
     MESSAGE = 0
     END = 1
@@ -20,7 +20,10 @@ class Kind(IntEnum):
 
 @dataclass(slots=True)
 class Prefix:
-    """The fields that are constant for a dialog and direction. Times are in microseconds since 1970; an ``expires_at`` of -1 is unlimited."""
+    """The fields that are constant for a dialog and direction.
+
+    Times are in microseconds since 1970; an ``expires_at`` of -1 means an unlimited lifetime.
+    """
 
     conversation_id: bytes
     from_initiator: bool
@@ -35,7 +38,10 @@ class Prefix:
 
 @dataclass(slots=True)
 class Origin:
-    """The dialog on which a resent message was sent first, and its number there; ``generation`` is 1 for the dialog's first replacement."""
+    """The dialog on which a resent message was sent first, and the message's number on that dialog.
+
+    ``generation`` is 1 for the first replacement of that dialog.
+    """
 
     conversation_id: bytes
     generation: int

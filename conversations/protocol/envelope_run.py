@@ -33,8 +33,8 @@ def message_run(message_type: str, content_type: str) -> bytes:
 def read_run(value: bytes, at: int) -> Run:
     """Decode the run at ``at``. Put the run of a whole message into ``RUNS``, which keeps at most 1,024 runs of up to 512 bytes.
 
-    The caller looks in ``RUNS`` first. The key is ``value[at : at + 1 + (value[at] >> 1)]``: the encoded message type, or only its beginning
-    if the message type has more than 63 bytes. So the caller must compare the whole run that it finds with the bytes at ``at``.
+    The caller looks in ``RUNS`` first. The key is ``value[at : at + 1 + (value[at] >> 1)]``: the encoded message type, or only its
+    beginning if the message type has more than 63 bytes. So the caller must compare the whole run that it finds with the bytes at ``at``.
 
     Raises:
         UndecodableRecord: the run is truncated, or a number or length is out of range.

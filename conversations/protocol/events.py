@@ -68,7 +68,7 @@ class SetAside(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class PartitionSetAside(WorkerEvent):
-    """The partition was set aside: its owner stops working on it until a person acts."""
+    """The partition was set aside. Its owner stops working on it until a person acts."""
 
     NAME = "PARTITION_SET_ASIDE"
     why: str
@@ -84,7 +84,7 @@ class CopyDamaged(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ClockOff(WorkerEvent):
-    """The clock of the worker's machine is ahead of log time by ``seconds``; a negative number means that it is behind."""
+    """The clock of the worker's machine is ahead of log time by ``seconds``; a negative number means that the clock is behind."""
 
     NAME = "CLOCK_OFF"
     seconds: float
@@ -95,7 +95,7 @@ class ClockOff(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class GaveUp(WorkerEvent):
-    """A message or handler was given up on. ``then`` is the decision of its policy; ``code`` is the error code if the dialog ends, else 0."""
+    """A message or handler was given up on. ``then`` is the policy's decision; ``code`` is the error code if the dialog ends, else 0."""
 
     NAME = "GAVE_UP"
     conversation: ConversationId
@@ -106,7 +106,7 @@ class GaveUp(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class SkippedByPeer(WorkerEvent):
-    """Messages of this service failed at the peer, and the peer skipped them. The dialog continues; ``numbers`` are the numbers of these messages."""
+    """Messages of this service failed at the peer, and the peer skipped them. The dialog goes on. ``numbers`` has the messages' numbers."""
 
     NAME = "SKIPPED_BY_PEER"
     conversation: ConversationId
@@ -115,7 +115,7 @@ class SkippedByPeer(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Undeliverable(WorkerEvent):
-    """A topic refuses the envelopes of a dialog, and the dialog breaks if it is not over. ``envelopes`` is the number of envelopes that became dead letters."""
+    """A topic refuses the envelopes of a dialog, and the dialog breaks if it is not over. ``envelopes`` is the number of dead letters."""
 
     NAME = "UNDELIVERABLE"
     conversation: ConversationId
@@ -135,7 +135,7 @@ class Undelivered(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Unanswerable(WorkerEvent):
-    """An answer with ``code`` could not be sent, because the service that a record names as its sender has no queue."""
+    """An answer with ``code`` could not be sent. A record has ``service_named`` as its sender, but this service has no queue."""
 
     NAME = "UNANSWERABLE"
     service_named: str
@@ -168,7 +168,7 @@ class QueueEnabled(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class QueuePaused(WorkerEvent):
-    """The partition stopped reading its queue: waiting rows, or rows parked for the queue or the brake, have too many bytes."""
+    """The partition stopped reading its queue, because waiting rows, or rows parked for the queue or the brake, have too many bytes."""
 
     NAME = "QUEUE_PAUSED"
     waiting_bytes: int
@@ -184,7 +184,7 @@ class QueueResumed(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class BrakeOn(WorkerEvent):
-    """The brake is on for ``peer``: ``dialogs`` dialogs failed, some perhaps of other peers. ``failure`` is the last exception."""
+    """The brake is on for ``peer``. ``dialogs`` is the number of failed dialogs, also of other peers. ``failure`` is the last exception."""
 
     NAME = "BRAKE_ON"
     dialogs: int
@@ -432,7 +432,7 @@ _KINDS: dict[object, Kind] = {
     Mapping[str, int]: _COUNTS,
 }
 _SHARED = {"command": _TEXT, "redrive": _TEXT, "why": _TEXT, "outcomes": _COUNTS}
-"""Fields that mean the same in every event. They are checked in unknown events, too."""
+"""Fields with the same meaning in every event. They are checked in unknown events, too."""
 
 
 def kinds_of(event: type[Event]) -> dict[str, Kind]:

@@ -1,7 +1,7 @@
 """Dead letters and retries as records. The value is the original bytes; headers have the reason and the source.
 
-Workers write letters. Operators' tools, Spark jobs and tests read them. Other programs may write to the same topic: ``source_of`` recognizes
-the letters of this product.
+Workers write letters. Operators' tools, Spark jobs and tests read them. Other programs may write to the same topic, so ``source_of``
+recognizes the letters of this product.
 """
 
 from __future__ import annotations

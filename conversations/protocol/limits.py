@@ -1,7 +1,7 @@
-"""Limits of everything that comes from outside. A writer of records cannot raise them.
+"""Limits of everything that comes from outside. A writer of records cannot raise these limits.
 
-The limits agree with each other and with the topics that ``conversations apply`` creates: an accepted record fits into a row of the state topic and into a dead
-letter, together with the fields and headers that are added there.
+The limits agree with each other and with the topics that ``conversations apply`` creates. An accepted record fits into a row of the state
+topic and into a dead letter, together with the fields and headers that are added there.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 BODY_BYTES = 1_000_000
-"""Largest allowed value of ``Limits.body_bytes``: body and envelope together fit into Kafka's default of 1 MiB per record."""
+"""Largest allowed value of ``Limits.body_bytes``. With it, body and envelope together fit into Kafka's default of 1 MiB per record."""
 RECORD_BYTES = 1_500_000
 """Largest record value that is accepted, in bytes. A larger record is set aside, in parts."""
 COMMAND_BYTES = 1_040_000
-"""Largest command that is written, in bytes: as a record it fits into Kafka's default of 1 MiB."""
+"""Largest command that is written, in bytes. As a record, it fits into Kafka's default of 1 MiB."""
 KEY_BYTES = 1_000
 """Longest key of an endpoint or a conversation group, in bytes."""
 STATE_BYTES = 1_000_000
@@ -21,7 +21,7 @@ STATE_BYTES = 1_000_000
 GROUP_MEMBERS = 10_000
 """Maximum number of dialogs in one conversation group. A closed dialog counts until its tombstone is deleted."""
 SKIPPED = 100
-"""Maximum count of numbers of skipped messages in one envelope."""
+"""Maximum number of skipped messages that one envelope can list."""
 OPERATIONS = 10_000
 """Maximum number of operations of one command, or of one block of a client."""
 DESCRIPTION_LIMIT = 3_000

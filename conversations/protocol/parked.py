@@ -1,7 +1,7 @@
 """Parked messages and handlers, read from the rows of a state topic.
 
-They wait for another attempt, for an operator, for their queue to be on, or for the brake to be off. Most of them have failed. A message
-that waits for its queue may not have been tried yet.
+They wait for another attempt, for an operator, for the queue to be on, or for the brake to be off. Most of them have failed. A message
+that waits for the queue may not have been tried yet.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Parked(NamedTuple):
     since: int
     """Time of the first failure, or of the first wait for the queue, in microseconds since 1970."""
     due: int | None
-    """Time of the next attempt; None if it waits for an operator, for its queue or for the brake."""
+    """Time of the next attempt; None while the dialog waits for an operator, for the queue or for the brake."""
     behind: int
     """Number of records that wait behind the head."""
     size: int
@@ -53,11 +53,11 @@ class Parked(NamedTuple):
     failure: str
     """The last exception of the handler; empty if the handler has not been tried."""
     ticket: int
-    """The ticket of its present state. It gets a new ticket each time it is parked."""
+    """The present ticket. The message or handler gets a new ticket each time it is parked."""
     queue_off: bool = False
-    """True if it waits for its queue to be on again, or for the brake to be off."""
+    """True while the dialog waits for the queue to be on again, or for the brake to be off."""
     returns: int = 0
-    """Number of times that an operator gave it back to its handler."""
+    """Number of times that an operator gave the message or handler back."""
 
     @property
     def exception(self) -> str:
@@ -66,7 +66,7 @@ class Parked(NamedTuple):
 
     @property
     def held(self) -> bool:
-        """True if it was given up on and an operator must decide."""
+        """True if the policy allows no further attempt, and an operator must decide."""
         return self.due is None and not self.queue_off
 
 
@@ -81,7 +81,7 @@ def parked(
     If a row cannot be decoded, ``left_out`` is called with the row's key and the error. Without ``left_out`` the error is raised.
 
     Raises:
-        UndecodableRecord: a row is not of the kind that its key names.
+        UndecodableRecord: a row does not have the kind that its key has.
         KeyError: a parked row is missing.
     """
     found = []

@@ -26,7 +26,10 @@ class PartitionRow:
     rollbacks: int = 0
     state_version: int = 0
     announced: list[str] = field(default_factory=list)
-    """Names of the records that are announced after an unclean start. The names are committed here before the records are decoded or handled."""
+    """Names of the records that are announced after an unclean start.
+
+    The names are committed here before the records are decoded or handled.
+    """
     alone: bool = False
     """True if the announced record runs alone."""
     process: str = ""
@@ -40,7 +43,7 @@ class PartitionRow:
     off_reason: str = ""
 
     def announce(self, names: list[str], *, alone: bool) -> None:
-        """Announce the records that are handled next. If one of these records kills the process, the row has the name of the record."""
+        """Announce the records that are handled next. So if one of them kills the process, the row still has its name."""
         self.announced, self.alone = names, alone
 
     def hand_over(self, process: str) -> None:

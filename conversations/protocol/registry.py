@@ -1,7 +1,7 @@
 """The writer schemas that a process can read, by fingerprint, and Avro's single-object encoding.
 
 A record begins with ``MARKER`` and a fingerprint: the CRC-64-AVRO of the Parsing Canonical Form of its writer schema. After the schema of
-a later minor version is registered, its records can be read, by Avro's schema resolution (design decision 0004).
+a later minor version is registered, this process can read records of that version, by Avro's schema resolution (design decision 0004).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REFUSALS = (
 
 
 class _Memory:
-    """A file object with the two methods that fastavro calls; the protocol must not import ``io``."""
+    """A file object with the two methods that fastavro calls. It exists because the protocol must not import ``io``."""
 
     __slots__ = ("at", "value")
 
@@ -46,15 +46,14 @@ class _Memory:
 
 
 class Schema:
-    """One schema, parsed once: its name, its fingerprint, and the head with which every record of this schema begins."""
+    """One parsed schema: its name, its fingerprint, and the head with which every record of this schema begins."""
 
     __slots__ = ("fingerprint", "head", "items", "name", "names", "parsed")
 
     def __init__(self, source: dict[str, Any], items: int | None = None) -> None:
         """Parse ``source`` without its logical types, so that timestamps stay integers (microseconds).
 
-        ``items`` is the largest number of items that all lists of a record may have together when it is decoded into this schema. None is
-        unlimited.
+        A record that is decoded into this schema may have at most ``items`` items, in all its lists together. None is unlimited.
         """
         parsed: Any = fastavro.parse_schema(_plain(source))
         self.parsed = parsed
@@ -88,7 +87,7 @@ class Registry:
                 self.register(schemas.load(name, version))
 
     def register(self, source: dict[str, Any]) -> bytes:
-        """Register a writer schema, so that its records can be decoded, and return its fingerprint. Registering it again changes nothing.
+        """Register a writer schema, so that its records can be decoded, and return its fingerprint. A second registration changes nothing.
 
         Raises:
             ValueError: fastavro refuses the schema.
@@ -116,7 +115,9 @@ class Registry:
         return schema
 
     def decode(self, value: bytes, reader: Schema) -> dict[str, Any]:
-        """Decode ``value``, of any registered version, into the fields of ``reader``. A record in a union becomes a pair of name and fields.
+        """Decode ``value``, of any registered version, into the fields of ``reader``.
+
+        A record in a union becomes a pair of name and fields.
 
         Raises:
             UndecodableRecord: ``value`` is a record of another type, is broken, or cannot be resolved to ``reader``.

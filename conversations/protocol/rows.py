@@ -7,7 +7,7 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     H identity number     held: a record that arrived early, because a message before it is missing (its original bytes)
     D identity number     delayed: an envelope that its destination cannot accept now (encoded)
     W number              waiting: a record that is read and whose handler has not finished (in order of arrival)
-    F identity            a dialog whose message failed: it waits for the next attempt, or for a human
+    F identity            a parked dialog: it waits for the next attempt at a message that failed, or for a human
     R identity number     parked: first the failed message, then the records behind it (their original bytes)
     T identity letter     a failed handler without a message, of a timer (t) or an error (e), that waits for the next attempt
     K digest              a command that took effect, so that a repetition has no effect
@@ -39,7 +39,7 @@ ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W",
 PARK, PARKED, RETRY = b"F", b"R", b"T"
 LETTER = b"L"
 TIMER, ERROR = b"t", b"e"
-"""The handlers without a message: the last byte of the keys of T rows."""
+"""The last byte of the key of a T row. It tells which handler without a message failed."""
 PARTITION = b"P"
 
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
@@ -352,11 +352,14 @@ class ParkRow:
     """A dialog that waits for another attempt of a failed handler, or for a human."""
 
     due: int = NEVER
-    """Time of the next attempt, in microseconds. ``NEVER``: it waits for a human. ``QUEUE_ON``: it waits for the queue or the brake."""
+    """Time of the next attempt, in microseconds.
+
+    ``NEVER``: the dialog waits for a human. ``QUEUE_ON``: the dialog waits for the queue or the brake.
+    """
     first: int = 0
-    """Number of its first parked row, which has the failed message."""
+    """Number of the dialog's first parked row, which has the failed message."""
     next: int = 0
-    """Number of its last parked row, plus one."""
+    """Number of the dialog's last parked row, plus one."""
     size: int = 0
     """Bytes of the parked records."""
     since: int = 0
@@ -374,7 +377,7 @@ class ParkRow:
     returned: str = ""
     """The command that last gave the message or handler back; empty if there was none, or if the outcome is known."""
     counted: int = 0
-    """Number of records that arrived behind a failed message while its queue was on. The limit counts only these."""
+    """Number of records that arrived behind a failed message while the queue was on. Only these records count for the limit."""
     counted_size: int = 0
     """Bytes of the records in ``counted``."""
     edited: str = ""
@@ -407,5 +410,5 @@ def letter_source(key: bytes) -> tuple[str, int]:
 
 
 def _fields(row: Tombstone | WaitingRow | ParkRow) -> dict[str, Any]:
-    # ``dataclasses.asdict`` would copy every value deeply, which these values do not need.
+    # ``dataclasses.asdict`` would make a deep copy of every value. No copies are needed here.
     return {name: getattr(row, name) for name in row.__slots__}

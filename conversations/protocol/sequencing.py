@@ -22,7 +22,7 @@ class Arrival(Enum):
     AHEAD = 3
     """An earlier number is missing, so this number is held."""
     TOO_FAR = 4
-    """It is not held: too many numbers are held already, or this number is too far ahead."""
+    """It is not held, because too many numbers are held already, or this number is too far ahead."""
     MISSED = 5
     """It was passed over when the dialog ended, and arrives only now."""
 
@@ -80,14 +80,14 @@ class Inbound:
         return self.next if self.next in self.held else None
 
     def believes(self, number: int, limit: int) -> bool:
-        """Return True if a number may be accepted without the numbers before it: if at most twice ``limit`` numbers would be missing."""
+        """Return True if ``number`` may be accepted without the numbers before it. At most ``2 * limit`` numbers may then be missing."""
         return number < self.next or number - self.next + len(self.missing) <= 2 * limit
 
     def jump(self, number: int, limit: int) -> None:
         """Accept ``number`` although numbers before it are missing. This is for a dialog that is over, or that an ERROR ends.
 
-        The numbers that are passed over become ``missing``, so that each of them still counts once when it arrives. A number that ``believes``
-        refuses changes nothing.
+        The numbers that are passed over are added to ``missing``. So each of them still counts once, when it arrives. If ``believes``
+        returns False for ``number``, this method changes nothing.
         """
         if number < self.next or not self.believes(number, limit):
             return
@@ -102,7 +102,7 @@ class Inbound:
     def late(self, number: int, limit: int) -> bool:
         """Account for a number of a dialog that is over. Return False if the number arrived before.
 
-        For a number that ``believes`` refuses, the result is always True: its bytes are kept each time it arrives.
+        If ``believes`` returns False for ``number``, the result is always True. So the bytes of this number are kept each time it arrives.
         """
         if number in self.missing:
             self.missing.discard(number)

@@ -1,9 +1,11 @@
 """The states of an endpoint, and all transitions between them.
 
-Every change of an endpoint's state is an entry of ``TRANSITIONS``, and only ``Endpoint._move`` carries it out. Every pair of state and trigger is
-in ``TRANSITIONS`` or in ``REFUSALS``: a test checks this. The diagram in ``docs/protocol.md`` is generated from ``TRANSITIONS``.
+Every change of an endpoint's state is an entry of ``TRANSITIONS``, and only ``Endpoint._move`` carries it out. Every pair of state and
+trigger is in ``TRANSITIONS`` or in ``REFUSALS``, and a test checks every pair. The diagram in ``docs/protocol.md`` is generated from
+``TRANSITIONS``.
 
-This table does not contain the envelopes that a transition sends: ``endpoint.py`` decides about them. The states are those of Service Broker's conversation endpoints.
+The table does not have the envelopes that a transition sends, because ``endpoint.py`` decides about them. The states are those of Service
+Broker's conversation endpoints.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ SO, SI, CO = State.STARTED_OUTBOUND, State.STARTED_INBOUND, State.CONVERSING
 DO, DI, ER, CD = State.DISCONNECTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR, State.CLOSED
 
 TRANSITIONS: dict[tuple[State, Trigger], State] = {
-    # This side began the dialog and has sent nothing: the peer does not know of the dialog, so it gets no END or ERROR.
+    # This side began the dialog and has sent nothing. The peer does not know of the dialog, so it gets no END or ERROR.
     (SO, Trigger.SEND): CO,
     (SO, Trigger.END): CD,
     (SO, Trigger.END_WITH_ERROR): CD,

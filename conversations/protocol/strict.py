@@ -1,8 +1,8 @@
 """Checks that bytes are exactly one Avro record, before a decoder trusts them.
 
-fastavro accepts negative indexes of enums and unions (it counts them from the end), any byte as a boolean, and numbers of any length. This check
-refuses all of these, and every length that is more than the bytes that are left (design decision 0004). It also limits the number of items in
-lists: a list of a million items, of one byte each, would become a million objects in memory.
+fastavro accepts negative indexes of enums and unions (it counts them from the end), any byte as a boolean, and numbers of any length. This
+check refuses all of these, and every length that is larger than the rest of the bytes (design decision 0004). It also limits the number of
+items in lists, because a list of a million items of one byte would become a million objects in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _INT = 1 << 31
 def check(schema: Any, names: Names, value: bytes, start: int, items: int | None = None) -> None:
     """Check that ``value[start:]`` is exactly one datum of ``schema``, which fastavro has parsed.
 
-    ``items`` is the largest number of items that its arrays and maps may have together. None sets no limit other than the number of bytes.
+    ``items`` is the maximum number of items in all arrays and maps of the datum together. With None, only the number of bytes limits the
+    items.
 
     Raises:
         UndecodableRecord: the datum is truncated, has trailing bytes, has too many items, or breaks a rule of Avro.
@@ -86,7 +87,7 @@ def _blocks(items: Any, names: _Names, value: bytes, at: int) -> int:
         for _ in range(count):
             after = _walk(items, names, value, at)
             if after == at:
-                # If items could have no bytes, a few bytes could demand any amount of work and memory.
+                # Items without bytes are refused: with them, a few bytes could demand any amount of work and memory.
                 raise UndecodableRecord(f"the block at byte {at} has {count} items without bytes")
             at = after
 

@@ -25,7 +25,8 @@ def check_name(what: str, name: str) -> str:
     """Return ``name`` if it can be part of a topic's name.
 
     Raises:
-        DeclarationError: the name is no text, is empty, is longer than 128 characters, begins with a dot, or has characters that Kafka does not allow.
+        DeclarationError: the name is no text, is empty, is longer than 128 characters, begins with a dot, or has characters that Kafka does
+            not allow.
     """
     if not isinstance(name, str):
         raise DeclarationError(f"the name of a {what} is a text, not {name!r:.80}")
@@ -42,7 +43,10 @@ def service_topic(namespace: str, service: str, kind: str) -> str:
 
 
 def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:
-    """Return every other namespace and service whose topics would have the same names. Such twins exist because namespaces and services may contain dots."""
+    """Return every other pair of namespace and service whose topics would have the same names.
+
+    There can be such pairs, because names may contain dots.
+    """
     parts = f"{namespace}.{service}".split(".")
     splits = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
     return [
@@ -105,7 +109,7 @@ def murmur2(key: bytes) -> int:
 
 
 def key_in(partition: int, count: int) -> str:
-    """Return a key that belongs to ``partition`` of ``count`` partitions. Commands about a partition have such a key."""
+    """Return a key that belongs to ``partition`` of ``count`` partitions. A command about a partition needs a key of that partition."""
     return next(
         key for key in map("partition-{}".format, range(1 << 20)) if partition_of(key.encode(), count) == partition
     )

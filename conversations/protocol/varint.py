@@ -28,7 +28,10 @@ PAIRS: dict[bytes, tuple[int, int]] = {}
 """Cache of pairs of longs already read, by their bytes; see ``read_pair``."""
 
 PAIR_SIZE = 16
-"""Number of bytes of two encoded times of today, and of every key in ``PAIRS``. Dialogs that one step begins under one contract have the same times."""
+"""Number of bytes of two encoded times of today, and of every key in ``PAIRS``.
+
+Dialogs that one step begins under one contract have the same times.
+"""
 
 TABLE_END = _LIMIT
 """``LONGS`` has the numbers from -1 up to, and not including, this number."""
@@ -50,7 +53,7 @@ encode_long: Callable[[int], bytes] = _Encoded().__getitem__
 """Encode a number as Avro encodes a long: 1 to 10 bytes. Nearly all calls find the number in a cache.
 
 Raises:
-    OverflowError: it does not fit in 64 bits.
+    OverflowError: the number does not fit in 64 bits.
 """
 
 
@@ -79,12 +82,13 @@ def read_long(value: bytes, at: int) -> tuple[int, int]:
 
 
 def read_pair(value: bytes, at: int) -> tuple[tuple[int, int], int]:
-    """Decode the two longs at ``at``. Return the numbers and the position of the next field. Put a pair of ``PAIR_SIZE`` bytes into ``PAIRS``.
+    """Decode the two longs at ``at``. Return the numbers and the position of the next field.
 
-    For speed, the caller itself first looks in the cache: ``PAIRS.get(value[at : at + PAIR_SIZE])``.
+    A pair of ``PAIR_SIZE`` bytes is put into the cache ``PAIRS``. For speed, the caller itself first looks in the cache:
+    ``PAIRS.get(value[at : at + PAIR_SIZE])``.
 
     Raises:
-        UndecodableRecord: as ``read_long``.
+        UndecodableRecord: ``read_long`` refuses the bytes of a number.
     """
     first, middle = read_long(value, at)
     second, end = read_long(value, middle)

@@ -36,7 +36,7 @@ CACHE = 64 * 1024 * 1024
 WRITE_BUFFER = 8 * 1024 * 1024
 """Bytes of writes that one partition keeps in memory before it writes them to a file."""
 WRITE_BUFFERS = 64 * 1024 * 1024
-"""Maximum number of bytes of such writes for all partitions of a process together. At this limit, partitions write their files earlier."""
+"""Maximum number of bytes of writes that all partitions of a process keep in memory. At this limit, partitions write files earlier."""
 
 _META = b"\x00"
 """First byte of the store's own keys. No row's key begins with it."""
@@ -44,7 +44,7 @@ _CHECKPOINT, _SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic
 _FIRST_ROW = b"\x01"
 _LOCKED = re.compile(r"While lock file|lock hold by current process")
 _NO_ROOM = re.compile(r"No space left|Read-only file system|Permission denied|Disk quota|Too many open files")
-"""Texts of failures that the machine causes: the copy is not damaged."""
+"""Texts of failures whose cause is the machine. The copy is not damaged."""
 
 
 class StoreInUse(LogError):
@@ -77,10 +77,10 @@ class RocksStore:
         self.partition, topic_id = place
         self._made_of = f"{topic_id}/{self.partition}"
         self.damage = damage
-        """Reason why the earlier copy was thrown away; empty if it was not thrown away."""
+        """Reason why an earlier copy was thrown away; empty if no copy was thrown away."""
         self._db = self._opened(memory)
-        # RocksDB's write-ahead log is off, because it would write every row once more. Memory is flushed in the order of
-        # writing. So after a crash, the copy has all rows up to some checkpoint, and no later rows.
+        # RocksDB's write-ahead log is off, because it would write every row once more. The rows in memory are written
+        # to files in the order in which they came. So after a crash, the copy has all rows up to some checkpoint, and no later rows.
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # a property; its stub says method
 
@@ -98,7 +98,7 @@ class RocksStore:
 
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
         """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
-        # A RocksDB iterator sees the rows as of its creation. So it is made here, and not when the first row is asked for.
+        # A RocksDB iterator sees the rows that existed when it was made. So it is made here, before the first row is asked for.
         # Its upper bound is not used, because rocksdict 0.3.29 frees the bound while the iterator still reads it.
         try:
             rows = self._db.iter()
@@ -115,6 +115,7 @@ class RocksStore:
                     return
                 yield key, rows.value()
                 rows.next()
+            # This call raises an exception if the iterator ended at a damaged block.
             rows.status()  # at a damaged block an iterator just ends, as behind its last row
         except Exception as failure:
             del rows  # a kept traceback would keep the directory locked
@@ -158,8 +159,9 @@ class RocksStore:
             raise self._damaged(failure) from failure
 
     def close(self) -> None:
-        """Release the directory, as soon as no scan is open any more. Harmless if already closed."""
-        # A failure here does no harm: the checkpoint on the disk says which rows are there. rocksdict raises plain ``Exception``.
+        """Close the copy. The directory is released as soon as no scan is open. Harmless if the copy is closed already."""
+        # A failure here does no harm, because the checkpoint on the disk belongs to the rows on the disk. rocksdict
+        # raises plain ``Exception``.
         for end in (self._db.flush, self._db.close):
             try:
                 end()
@@ -281,7 +283,7 @@ def _options(memory: Memory) -> Options:
     blocks = BlockBasedOptions()
     blocks.set_block_cache(memory.cache)
     blocks.set_bloom_filter(10, block_based=False)
-    blocks.set_cache_index_and_filter_blocks(True)  # otherwise they grow outside the limit of the cache
+    blocks.set_cache_index_and_filter_blocks(True)  # otherwise indexes and filters grow beyond the cache's limit
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(WRITE_BUFFER)

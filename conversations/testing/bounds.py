@@ -1,4 +1,4 @@
-"""Checks of a worker's memory and rows, most of them for invariant 8: everything that a worker keeps stays within its limits."""
+"""Checks of a worker's memory and rows. Most checks are for invariant 8: everything that a worker keeps stays within its limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from conversations.worker.partition import Partition
 from conversations.worker.waiting_rows import Kept
 
 SPARE = 64
-"""Deadlines allowed in addition to two per endpoint in memory and two per endpoint row. Old deadlines stay until they are due."""
+"""Number of deadlines allowed beyond two for each endpoint in memory and two for each row of an endpoint.
+
+Old deadlines stay until they are due.
+"""
 
 
 def check(worker: Worker) -> None:
@@ -89,8 +92,8 @@ def _check_parked(partition: Partition, where: str) -> None:
 def _check_endpoints(partition: Partition, where: str) -> None:
     """Check that no work of an endpoint is forgotten.
 
-    A parked dialog has an open endpoint. A held message has a row. A fired timer, or a broken dialog, has an item, a row or a deadline
-    by which its handler will still be called.
+    A parked dialog has an open endpoint. A held message has a row. The handler of a fired timer or of a broken dialog has an item, a row
+    or a deadline, so that the handler will still be called.
     """
     waiting = {park[:17] for park in (*partition.parking.parks, *partition.parking.retries)}
     found = {key[1:] for key, row in partition.outbox.scan(rows.ENDPOINT) if not rows.is_tombstone(row)}

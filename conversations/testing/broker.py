@@ -34,7 +34,7 @@ class StepTransaction(Transaction):
         self.sent: Sequence[Produced] = ()
         """All records of this transaction, in the order in which the worker sent them."""
         self.commit = False
-        """The outcome if this transaction hangs: True commits it, because its commit has reached the coordinator; False aborts it."""
+        """Outcome of this transaction if it hangs. True: it is committed, because the coordinator got the commit. False: it is aborted."""
 
 
 class FaultyBroker(MemoryBroker):
@@ -51,7 +51,7 @@ class FaultyBroker(MemoryBroker):
         self.late: list[Out] = []
         """Records that were sent and are not in their queue yet."""
         self.sought: set[str] = set()
-        """Services that workers have looked up in vain."""
+        """Services that workers looked up and did not find."""
         self.stop: Callable[[Out], bool] = lambda _: False
         """Returns True for a record of a queue that must not arrive before ``resume``. A test may set it."""
         self.stopped: list[Out] = []

@@ -57,7 +57,7 @@ class Facts:
         self.values: dict[tuple[bytes, bool, int], bytes] = {}
         """Bytes of each numbered envelope, by direction and number."""
         self.flying: set[Direction] = set()
-        """Directions with records that are not read yet, that are delayed, or that are in a row and not accepted yet."""
+        """Directions that have unread records, delayed records, or records that are kept as rows and not accepted yet."""
         self.under_way: dict[Direction, set[int]] = defaultdict(set)
         """Numbers that are not accepted yet: late, unread in the queue, delayed, or held behind a gap."""
         self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
@@ -150,7 +150,7 @@ class Facts:
         if reason in {letters.SET_ASIDE, letters.COMMAND_REFUSED} or letters.SEQUENCE not in headers:
             return
         if letters.HELD in headers:
-            return  # the letter is a copy: its message is the head of its dialog, held and not settled
+            return  # the letter is a copy of a held message, which is not settled
         envelope = decode(record.value() or b"")
         if envelope.kind is Kind.MESSAGE:
             self.kept[_direction(envelope)][envelope.seq] += 1

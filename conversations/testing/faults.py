@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 AT_MOST = 200
-"""Largest number of faults in one ``run``. After these, no further fault happens, so that every run comes to rest."""
+"""Largest number of faults in one ``run``. After this number, no fault happens, so every run comes to rest."""
 LATER = 30
 """Largest number of faults between two moves of the clock in ``advance``."""
 
@@ -21,9 +21,9 @@ class Faults:
     ``revoke``, per poll and per transaction: the worker loses a partition.
     ``slow``, per handler call: the handler returns in a later step.
 
-    ``move``, per poll: the group assigns partitions anew, or removes a member. The member learns it later.
+    ``move``, per poll: the group assigns partitions anew, or removes a member. The member learns this later.
     ``stall``, per phase of a transaction and per step: the process stands still while others do steps, and may be declared dead.
-    ``hang``, per transaction: it stays open when its producer dies, or it is decided only after its worker has stopped waiting.
+    ``hang``, per transaction: the transaction stays open when its producer dies, or is decided only after its worker has stopped waiting.
     ``hang``, per crash: the group notices the dead member late.
     ``survive``, per crash: the local copies of state survive.
     ``noise``, per transaction: an unusable record is written. ``refuse``, per transaction: another service's queue accepts no records.

@@ -35,7 +35,7 @@ class Invariants:
 
     Args:
         broker: the broker of the simulation.
-        held_limit: most held records per dialog.
+        held_limit: maximum number of held records per dialog.
     """
 
     def __init__(self, broker: FaultyBroker, held_limit: int) -> None:
@@ -238,7 +238,10 @@ def _accounted(facts: Facts) -> None:
 
 
 def _check_handled(facts: Facts, service: str, found: Endpoint, finished: int) -> None:
-    """Check that a receiver's row counts every finished handler as a handled message, and otherwise only messages that it ignores."""
+    """Check the number of handled messages in a receiver's row.
+
+    This number has all messages whose handlers finished. It may also have messages that the receiver ignores, but no others.
+    """
     direction = found.conversation, found.initiator
     ignored = sum(facts.ignored(sent, found.initiator) for sent in facts.sent.get(direction, {}).values())
     if not finished <= found.handled <= finished + ignored:
@@ -249,7 +252,7 @@ def _check_handled(facts: Facts, service: str, found: Endpoint, finished: int) -
 
 
 def _check_sum(facts: Facts, service: str, direction: Direction, found: Endpoint | rows.Tombstone) -> None:
-    """Check that each message that a sender counts is in the topics, or was discarded by the sender. No other message may be there."""
+    """Check that each message in a sender's count is in the topics, or was discarded by the sender. No other message may be there."""
     count = found.transmitted + 1 if isinstance(found, rows.Tombstone) else found.next_out
     there = {number for number in facts.sent.get(direction, ()) if number < count}
     if len(there) < count - found.discarded:

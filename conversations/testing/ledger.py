@@ -49,9 +49,12 @@ class Ledger:
         self.handled: list[Handled] = []
         self.steps: list[Step] = []
         self.said: Counter[tuple[bytes, bool, int]] = Counter()
-        """Number of committed transactions that sent an envelope, by its conversation id, sender (True: the initiator) and number."""
+        """For each envelope, the number of committed transactions that sent it.
+
+        The key has the conversation id, the sender (True for the initiator) and the number.
+        """
         self._spoken: dict[tuple[bytes, bool], int] = {}
-        """Highest number of each direction that a committed transaction sent."""
+        """Highest number that committed transactions sent, by conversation id and sender."""
         self.failed: set[tuple[str, bytes]] = set()
         """Pairs of a service and a conversation id for which a handler raised an exception."""
 

@@ -99,7 +99,7 @@ class PeerDialog:
         self._ask(EndWithError(code, description))
 
     def set_timer(self, after: timedelta) -> None:
-        """Set the dialog's timer; ``timers`` counts how often it fired."""
+        """Set the dialog's timer. The property ``timers`` shows how often it fired."""
         self._check_open(codes.TIMER_REFUSED)
         self._ask(SetTimer(micros(after, "a timer")))
 
@@ -117,7 +117,7 @@ class PeerDialog:
     # -- what arrived ---------------------------------------------------------------------------------------
 
     def received(self) -> list[object]:
-        """Return all bodies that arrived, in order, including those that ``take`` has returned."""
+        """Return all bodies that arrived, in order, including the bodies that ``take`` has returned."""
         return [self._decode(name, body) for name, body in self._messages()]
 
     def take(self, message: type[M], /) -> M:
@@ -197,7 +197,7 @@ class Peer:
             self._deploy()
 
     def begin_dialog(self, to: str, contract: Contract, *, lifetime: timedelta | None = None) -> PeerDialog:
-        """Begin a dialog. A contract that the peer does not initiate yet is added to it.
+        """Begin a dialog. If the peer does not initiate the contract yet, the contract is added.
 
         Raises:
             LocalError: the lifetime is not positive (8411).
@@ -217,7 +217,10 @@ class Peer:
         return dialog
 
     def dialogs(self) -> list[PeerDialog]:
-        """Return the dialogs that this peer began, and the dialogs for which its handlers ran, in the order in which they appeared."""
+        """Return the dialogs of this peer, in the order in which they appeared.
+
+        A dialog that another service began appears when its first handler has run.
+        """
         self._catch_up()
         return list(self._dialogs.values())
 
@@ -250,7 +253,7 @@ class Peer:
         self._world.deploy(scripted(self.name, list(self._accepts.values()), list(self._initiates.values())))
 
     def _catch_up(self) -> None:
-        """Read the group rows that were committed since the last call. So the data stays here when a group's row is deleted."""
+        """Read the group rows that were committed since the last call. The data stays here when a group's row is deleted."""
         broker = self._world.broker
         for number, records in enumerate(broker.topics[service_topic(broker.namespace, self.name, STATE)]):
             start = self._read.get(number, 0)

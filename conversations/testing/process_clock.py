@@ -34,7 +34,7 @@ class ProcessClock:
         return self._world.now() - self._zero
 
     def set_off(self, by: timedelta) -> None:
-        """Set the clock ahead of the true time by this much; negative sets it behind."""
+        """Set the clock ahead of the true time by this much. A negative value sets it behind."""
         self._off = by // timedelta(microseconds=1)
 
     def jump(self) -> None:

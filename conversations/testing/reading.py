@@ -62,7 +62,7 @@ def endpoints(broker: MemoryBroker, service: str) -> dict[bytes, Endpoint | rows
 
 
 def endpoints_of(tables: Sequence[dict[bytes, bytes]], service: str) -> dict[bytes, Endpoint | rows.Tombstone]:
-    """Return the endpoints and tombstones in ``tables``, the result of ``state_of`` for the service, by identity."""
+    """Return the endpoints and tombstones of a service, by identity. ``tables`` is the result of ``state_of`` for the service."""
     found: dict[bytes, Endpoint | rows.Tombstone] = {}
     for table in tables:
         for key, row in table.items():

@@ -1,4 +1,4 @@
-"""One worker of a service in a simulation, which may stand still, die, and be replaced."""
+"""One worker of a service in a simulation. The worker may stand still, die, and be replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conversations.testing.stores import Disk
 from conversations.worker import Worker
 
 SESSION = 10
-"""A worker stands still for fewer steps than this."""
+"""A worker stands still for at most ``SESSION - 1`` steps at a time."""
 
 
 class World(Protocol):
@@ -80,7 +80,10 @@ class Runner:
         return self._connection
 
     def step(self) -> int:
-        """Let the worker do a step. Return its number of read records and committed transactions, or 1 if it stands still or dies."""
+        """Let the worker do a step. Return the number of read records plus the number of committed transactions.
+
+        If the worker stands still or dies, return 1.
+        """
         if self.stepping or self._sleeps():
             return 1
         self.clock.jump()

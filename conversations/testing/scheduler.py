@@ -16,15 +16,15 @@ from conversations.testing.ledger import Handled, Ledger, Page
 from conversations.worker.room import Room
 
 OVERLAP = 6
-"""Fewer handlers than this return in one call of ``go_on``."""
+"""In one call of ``go_on``, at most ``OVERLAP - 1`` handlers return."""
 
 
 class SeededLanes(Inline):
     """A scheduler like ``Inline``, but the order of the lanes is drawn by chance.
 
     Args:
-        chance: decides the order, and which handlers are slow.
-        page: returns the page of the worker's present connection, which gets the handled messages.
+        chance: draws the order of the lanes, and decides for each handler whether it is slow.
+        page: returns the page of the worker's present connection. Handled messages are noted on this page.
         ledger: gets the conversations whose handlers failed.
         failed: called with each exception that a handler raised.
     """
@@ -45,7 +45,7 @@ class SeededLanes(Inline):
         self._open.append((run, run.advance(None)))
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Do the calls of the open runs, one at a time, each from a run drawn by chance. Runs with a slow handler stay for a later step."""
+        """Do the calls of the open runs, one at a time, in an order drawn by chance. Runs with a slow handler stay for a later step."""
         del mark, patience  # no other thread runs handlers, so there is nothing to wait for
         slow: list[tuple[Run, Call | None]] = []
         while self._open:

@@ -32,13 +32,16 @@ log = logging.getLogger("conversations.testing")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PARTITIONS = 3
 ANY = 1_000_000
-"""Value of the setting ``deaths``. It is so high that every message is tried again, because no message causes the simulated deaths."""
+"""Value of the setting ``deaths``. No message causes the simulated deaths. So the value is so high that deaths never end the attempts."""
 ENDLESS = 100_000
 """Number of rounds after which a run fails if it has not come to rest."""
 GLANCE = 100
 """Number of rounds between two checks of the invariants during a run."""
 DEEPEST = 2
-"""Maximum number of workers that stand still at the same time. While one worker stands still, other workers do steps, and one of these may stand still too."""
+"""Maximum number of workers that stand still at the same time.
+
+While one worker stands still, other workers do steps, and one of these workers may stand still too.
+"""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,7 +52,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         services: the services under test.
         now: time at which the clock starts.
         faults: probabilities of faults; without it there are no faults.
-        raise_failures: True lets ``run`` raise a handler's exception. False applies the message's policy.
+        raise_failures: if True, ``run`` raises the exception of a handler. If False, the policy of the message is applied.
         partitions: number of queue partitions of every service.
         settings: settings of every worker.
         workers: number of workers of every service.
@@ -95,7 +98,7 @@ class Simulation(AbstractContextManager["Simulation"]):
     # -- who takes part -------------------------------------------------------------------------------------
 
     def deploy(self, service: Service[Any]) -> None:
-        """Run a service. If a service with this name runs already, it is stopped first; its log and state stay."""
+        """Run a service. If a service with this name runs already, its workers are stopped first. Its log and state stay."""
         runners = self._runners.get(service.name)
         self.broker.create_service(service.name, self._partitions, service.declaration().retries)
         if runners is None:
@@ -184,7 +187,7 @@ class Simulation(AbstractContextManager["Simulation"]):
                 moved += 1
             moved += runner.step()
         now = self.clock.now()
-        # Ask for more work only after all workers have done a step: a worker may have given up a partition that another takes up next.
+        # Look for more work after all workers have done a step, because a worker may have given up a partition for another worker.
         moved += sum(runner.busy() or runner.next_deadline() <= now for runner in runners)
         if self.broker.hanging or self.broker.dead:
             moved += self.broker.pass_time_limits(DECIDED)
@@ -232,7 +235,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         self._runner(service, number).crash()
 
     def set_clock_off(self, service: str, by: timedelta, number: int = 0) -> None:
-        """Set the clock of a worker's machine ahead of the true time by this much; negative sets it behind.
+        """Set the clock of a worker's machine ahead of the true time by this much. A negative value sets it behind.
 
         Raises:
             LocalError: there is no such service or worker.

@@ -8,7 +8,7 @@ from conversations.stores.memory import MemoryStore
 
 
 class CopyClosed(Exception):
-    """A local copy was used after it was closed. Only a handler whose partition went to another worker meanwhile may do that."""
+    """A local copy was used after it was closed. This is allowed only in a handler whose partition went to another worker."""
 
 
 class OpenCopy:

@@ -48,7 +48,7 @@ class Active:
         self.scheduled = NEVER
         """Time of the earliest entry for this endpoint in its partition's schedule; NEVER if there is none."""
         self.entered = 0
-        """Time of the latest entry that is certainly in the schedule. This entry need not be added again. 0 if no entry is known."""
+        """Time of the latest entry that is certainly in the schedule; 0 if no entry is known. This entry need not be added again."""
 
     def place(self, endpoint: Endpoint, side: Side, prefix: Prefix | None = None) -> None:
         """Set the endpoint and its handlers. ``prefix`` is the prefix of the peer's envelope, if an envelope created the endpoint."""
@@ -69,7 +69,7 @@ class Active:
 
     @property
     def is_hollow(self) -> bool:
-        """True if this side has no endpoint, no tombstone and no work. Then the next record decides to which group this side belongs."""
+        """True if this side has no endpoint, no tombstone and no work. Then the next record decides the group of this side."""
         return not (self.exists or self.tombstone is not None or self.lane.items or self.lane.run is not None)
 
     def learn(self, prefix: Prefix, encoded: bytes) -> None:
@@ -82,7 +82,7 @@ class Active:
         self.entered = max(self.entered, deadline)
 
     def restore_entry(self, deadline: int) -> None:
-        """Note the schedule's entry for the next deadline. The entry was added from the rows, before this endpoint was decoded."""
+        """Note the schedule's entry for the next deadline. The entry was made from the endpoint's row, before the endpoint was decoded."""
         self.scheduled = deadline
 
     def passed(self, now: int) -> None:
@@ -96,11 +96,11 @@ class Active:
         self.tombstone = tombstone
 
     def route(self, topic: str, partition: int = NONE) -> None:
-        """Set the topic and partition for this side's envelopes. ``NONE``: the partition is not known yet, so envelopes are delayed."""
+        """Set the topic and partition for this side's envelopes. If ``partition`` is ``NONE``, envelopes are delayed until it is known."""
         self.out_topic, self.out_partition = topic, partition
 
     def forget_encoded(self) -> None:
-        """Forget the encoded constant parts of the envelopes and of the row. These parts changed: the next use encodes them again."""
+        """Forget the encoded constant parts of the envelopes and of the row, because they changed. The next use encodes them again."""
         self.out = self.constant = b""
 
     def restore(self, endpoint: Endpoint, side: Side, constant: bytes) -> None:
@@ -127,11 +127,11 @@ class Park:
 
     row: ParkRow
     taken: bool = False
-    """True from the turn of the park until the park waits again. In this time, the park's item is in its lane, or is put there soon."""
+    """True from the turn of the park until the park waits again. In this time, the park's item is in its lane, or will soon be there."""
     peer: str = ""
     """The peer of the dialog. After a restore it is empty until the park waits again."""
     suspect: bool = False
-    """True if some of its records are from before the partition was opened."""
+    """True if the park has records from before the partition was opened."""
 
     @property
     def wakes(self) -> int:
@@ -152,7 +152,7 @@ class Park:
         return self.suspect and self.waits_its_turn
 
     def count(self, records: int, size: int) -> None:
-        """Add to the records and bytes that count towards the limits on records behind a failed message; negative numbers subtract."""
+        """Add to the records and bytes behind failed messages, for which there are limits. Negative numbers subtract."""
         self.row.counted += records
         self.row.counted_size += size
 
@@ -190,7 +190,7 @@ class Park:
         self.taken = True
 
     def give_back(self, command: str, edited: str) -> None:
-        """Note an operator's command that gives the head back to its handler. ``edited`` names the command if it changed the body."""
+        """Note an operator's command that gives the head back to its handler. If the command changed the body, ``edited`` is its id."""
         self.row.returns += 1
         self.row.returned = command
         self.row.edited = edited or self.row.edited
@@ -201,7 +201,7 @@ class Park:
         return command
 
     def bring_forward(self, due: int) -> None:
-        """Set the time of the next attempt. The ticket stays, so that a decision about the present state remains valid."""
+        """Set the time of the next attempt. The ticket does not change, so a decision about the present state remains valid."""
         self.row.due = due
 
     def wait(self, due: int, now: int) -> None:
@@ -221,7 +221,7 @@ class Item:
     suspect: bool = field(default=False, kw_only=True)
     """True if the item is suspect. Then it must be announced before it is carried out."""
     handler: bytes = field(default=b"", kw_only=True)
-    """``rows.TIMER`` or ``rows.ERROR`` if a handler without a message runs for the item, or must still run; else empty."""
+    """``rows.TIMER`` or ``rows.ERROR`` if a handler without a message runs or must run for the item; else empty."""
     park: Park | None = field(default=None, kw_only=True)
     """The park that the item comes from, if the item is tried again."""
     row: int = field(default=NO_ROW, kw_only=True)
@@ -236,8 +236,8 @@ class Item:
     def name(self) -> str:
         """Name of the item, the same in every process that handles it.
 
-        This is the name of the item's record. If the item has no record, or a handler without a message runs for the item, the name is made
-        from the endpoint's identity.
+        It is the name of the item's record, with two exceptions: the item has no record, or a handler without a message runs for the item.
+        Then the name is made from the endpoint's identity.
         """
         return (not self.handler and self.record) or f"{self.active.identity.hex()}-deadline"
 
@@ -321,10 +321,10 @@ class Order(Recorded):
 
 
 class Endpoints(Protocol):
-    """The interface to a partition's endpoints for the owners of other parts of the partition's state."""
+    """The interface to a partition's endpoints, for the objects with the other parts of the partition's state."""
 
     def find(self, peer_identity: bytes, key: str, origin: str) -> Active:
-        """Return one side of a conversation: from memory, from its row, or a new one without an endpoint."""
+        """Return one side of a conversation from memory or from its row, else a new ``Active`` without an endpoint."""
 
     def knows(self, own: bytes) -> bool:
         """Return True if there is or was an endpoint, in memory or in a row."""
@@ -349,7 +349,7 @@ class Lane:
         self.items: deque[Item] = _NOTHING
         """The items in order. It is a deque only while it has items: an empty deque takes more memory than the rest of the lane."""
         self.run: Any = None
-        """The ``lanes.Run`` that works on the lane, if any."""
+        """The ``scheduler.Run`` that works on the lane, if any."""
         self.group: GroupRow | None = None
         """The group's row; None until it is first read, an empty ``GroupRow`` if the group has no row."""
 

@@ -1,6 +1,6 @@
 """Taking: after an unclean start, a record is announced before it is decoded.
 
-The handler of a record is not the only danger: the process may also have died while it decoded the record, or while it committed the
+The handler of a record is not the only danger. The last process may also have died while it decoded the record, or while it committed the
 result. So records from before the start wait, in the order of their topic, until a commit has written their names into the partition's row.
 """
 
@@ -61,7 +61,7 @@ class Taking:
         return self.allowed | self.flying
 
     def committed(self) -> None:
-        """Note that the row is committed: the records that it names may be decoded."""
+        """Note that the partition's row is committed. The records whose names are in the row may be decoded now."""
         self.allowed |= self.flying
         self.flying = set()
 
@@ -76,7 +76,7 @@ def first_of(waiting: Sequence[Sequence[Record]], deaths: Mapping[str, int], mos
 
     Args:
         waiting: a sequence of waiting records for each topic.
-        deaths: number of deaths by the name of a record. A record in ``deaths`` must run alone.
+        deaths: the number of deaths for each record, by its name. A record whose name is in ``deaths`` must run alone.
         most: maximum number of records from each topic.
     """
     together: list[str] = []

@@ -1,4 +1,4 @@
-"""The partitions that Kafka assigned to a worker: from restoring their state until they are gone.
+"""The partitions that Kafka assigned to a worker, from the restore of their state until they are gone.
 
 A partition is in one of three states:
 
@@ -11,10 +11,10 @@ While a partition is being restored, the worker reads none of its records. When 
 positions in the partition's row. The object of a partition that is gone is never used again. If Kafka assigns the partition again, a new
 object is made.
 
-A partition that a person must look at is **set aside**. For example, its topics were re-created, or its rows cannot be decoded. An event
-reports it, and the other partitions go on.
+A partition is **set aside** if a person must act. For example, its topics were re-created, or its rows cannot be decoded. An event reports
+the partition, and the other partitions go on.
 
-The **backlog** contains records that were read and are not yet routed. It exists because a step has a budget, and because a commit that
+The **backlog** contains records that were read and are not yet routed. There are two reasons for it: a step has a budget, and a commit that
 opens a partition may also poll Kafka. When a partition is gone, its records leave the backlog.
 """
 
@@ -83,7 +83,7 @@ class Assignment:
             self._restoring[number] = Restoring(number, self._context, self._stores, self._scheduler)
 
     def advance(self) -> list[Partition]:
-        """Continue all restores; return the partitions that were opened by this call."""
+        """Continue all restores; return the partitions that this call opened."""
         opened = [number for number, restoring in list(self._restoring.items()) if self._restored(number, restoring)]
         return [self.partitions[number] for number in opened]
 
@@ -142,7 +142,7 @@ class Assignment:
         self.restore([number])
 
     def set_aside(self, partition: Partition, why: str) -> None:
-        """Stop a partition that a person must look at, and report it. Its committed rows stay as they are."""
+        """Stop a partition until a person acts, and report it. Its committed rows stay as they are."""
         with self._context.lock:
             self.partitions.pop(partition.number, None)
             position = _written_to(partition)
@@ -153,8 +153,8 @@ class Assignment:
 def tell_aside(partition: Partition, why: str, position: int) -> None:
     """Report a partition that was set aside, with an event.
 
-    The transaction of the event commits ``position`` as the group's offset, only so that Kafka refuses the commit if the partition belongs
-    to another worker. The partition's row is not written.
+    The transaction of the event also commits ``position`` as the group's offset, for one reason only: with an offset, Kafka refuses the
+    commit if the partition belongs to another worker. The partition's row is not written.
     """
     log.error("partition %d of %s is set aside: %s", partition.number, partition.context.name, why)
     record = partition.letters.event_record(PartitionSetAside(why))
@@ -167,8 +167,8 @@ def tell_aside(partition: Partition, why: str, position: int) -> None:
 def _written_to(partition: Partition) -> int:
     """Return the queue offset in the partition's committed row; the partition's store must be open.
 
-    The row in memory may be ahead of the committed row. If the offset in memory were committed for the group, the next restore would find
-    a row that is older than the group's offset, and would conclude that rows are lost.
+    The row in memory may be ahead of the committed row, so its offset must not be committed for the group. Otherwise the next restore would
+    find a row that is older than the group's offset, and would conclude that rows are lost.
     """
     try:
         row = partition.outbox.store.get(rows.PARTITION)

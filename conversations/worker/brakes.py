@@ -1,4 +1,4 @@
-"""The brake of a worker. While the brake is on for a peer, the peer's messages wait, and are tried one at a time until one is handled."""
+"""The brake of a worker. While the brake is on for a peer, the peer's messages wait. They are tried one at a time, until one is handled."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Brakes:
 
     def __init__(self, brake: Brake | None) -> None:
         self.peers: dict[str, Tried | None] = {}
-        """The peers for which the brake is on, each with its message that is being tried; None if no message is being tried."""
+        """The peers for which the brake is on, each with the message of the peer that is being tried. None: no message is being tried."""
         self.next_probe = NEVER
         """Time at which the next messages are tried; NEVER if the brake is not on for any peer."""
         self.is_counting = False
-        """True while handlers that succeed are counted. They are counted only while some handlers fail."""
+        """True while handlers that succeed are counted. They are counted only if a handler has failed a short time ago."""
         self.well: dict[str, bool] = {}
         """For each peer, True if the last handler in the peer's dialogs succeeded. At most ``Failures.PEERS`` peers are remembered."""
         self._failures = Failures(brake) if brake is not None else None
@@ -46,15 +46,15 @@ class Brakes:
 
     @property
     def others_go_on(self) -> bool:
-        """True if there is a peer for which the brake is off, and whose last handler succeeded.
+        """True if there is a peer for which the brake is off, and the last handler in this peer's dialogs succeeded.
 
-        Then the running release of the service can handle messages. So this release is not the cause of the failures in the other peers'
-        dialogs.
+        Then the running release of the service can handle messages. So this release is not the cause of the failures in the dialogs of
+        other peers.
         """
         return any(is_well and peer not in self.peers for peer, is_well in self.well.items())
 
     def hear(self, peer: str, *, is_well: bool) -> None:
-        """Note whether the last handler of a peer's dialogs succeeded."""
+        """Note whether the last handler in a peer's dialogs succeeded."""
         if peer not in self.well and len(self.well) >= Failures.PEERS:
             del self.well[next(iter(self.well))]
         self.well[peer] = is_well
@@ -79,11 +79,11 @@ class Brakes:
             self._failures.succeeded(peer)
 
     def holds_back(self, park: object, peer: str) -> bool:
-        """Return True if a handler must wait: the brake is on for the peer, and ``park`` does not have the message that is being tried."""
+        """Return True if a handler must wait: the brake is on for the peer, and the message being tried is not in ``park``."""
         return peer in self.peers and not self.tries(park, peer)
 
     def tries(self, park: object, peer: str) -> bool:
-        """Return True if this park has the message of the peer that is being tried. Then the message may be handled now."""
+        """Return True if the peer's message that is being tried is in this park. Then this message may be handled now."""
         tried = self.peers.get(peer)
         return tried is not None and park is tried.park
 
@@ -115,7 +115,7 @@ class Brakes:
         self.peers[peer] = tried
 
     def take_turn(self) -> int:
-        """Return a number that grows by one with each call. With this number, each search for a message begins in another partition."""
+        """Return a number that grows by one with each call. Because of it, each search for a message begins in another partition."""
         self._turn += 1
         return self._turn - 1
 

@@ -10,7 +10,7 @@ from conversations.protocol.sequencing import NONE
 log = logging.getLogger("conversations.worker")
 
 MOST = 1_000
-"""Largest number of condemned records that are remembered until their turn."""
+"""Maximum number of condemned records that are remembered until their turn."""
 
 
 @dataclass(slots=True)
@@ -32,17 +32,17 @@ class Breakdowns:
 
     Args:
         service: name of the worker's service, for the log.
-        batch: largest number of records in one step.
+        batch: maximum number of records in one step.
     """
 
     def __init__(self, service: str, batch: int) -> None:
         self._service = service
         self._steps = 2 * batch + 16
-        """Number of one-item steps after which a partition has certainly reached the record that causes the failure."""
+        """A number of steps with one item each. After them, the partition has certainly reached the record that causes the failure."""
         self.condemned: dict[tuple[int, str], Condemned] = {}
         """Condemned records by partition and name of the item."""
         self.broken: dict[int, Exception] = {}
-        """Partitions to rebuild, with the failure. Nothing of their state in memory may be committed."""
+        """Partitions to rebuild, each with its failure. Nothing of their state in memory may be committed."""
         self.careful: dict[int, int] = {}
         """Partitions that handle only one item per step, each with the number of such steps that are left."""
         self.failure: BaseException | None = None
@@ -51,7 +51,7 @@ class Breakdowns:
         """Number of the partition whose lane raised ``failure``; ``NONE`` if no lane did."""
 
     def fail(self, failure: BaseException, partition: int | None = None) -> None:
-        """Note a failure that the polling thread must raise, and the partition whose lane raised it, if a lane did."""
+        """Note a failure that the polling thread must raise. If a lane raised the failure, note the lane's partition, too."""
         self.failure = failure
         if partition is not None:
             self.failed_in = partition
@@ -75,7 +75,7 @@ class Breakdowns:
             self.condemned[number, record] = Condemned(failure)
 
     def blame_collected(self, number: int, record: str, failure: Exception) -> None:
-        """Note that closing a step failed. ``record`` is blamed only if the step handled a single item."""
+        """Note that the closing of a step failed. ``record`` is blamed only if the step handled a single item."""
         self.blame(number, record if number in self.careful else "", failure)
 
     def collected(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Keys of rows to delete, grouped by intervals of log time: one byte string per interval takes less memory than one object per key."""
+"""Keys of rows to delete, grouped by intervals of log time. A byte string per interval takes less memory than an object per key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 
 KEY_SIZE = 18
-"""Length of every key: one letter and 17 bytes. The 17 bytes are an identity, or a digest and a zero, or the place of an open letter."""
+"""Length of every key: one character and 17 bytes. The 17 bytes are an identity, or a digest and a zero, or the place of an open letter."""
 
 
 class Buckets:
@@ -16,7 +16,7 @@ class Buckets:
         self._step = step
         self._intervals: dict[int, bytearray] = {}
         self._order: list[int] = []
-        """The intervals as a heap. Its first interval shows whether any interval has passed, so the other intervals need not be checked."""
+        """The intervals as a heap. The first interval is the earliest. If it has not passed, no interval has passed."""
 
     def __len__(self) -> int:
         return sum(len(keys) for keys in self._intervals.values()) // KEY_SIZE

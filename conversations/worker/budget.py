@@ -6,7 +6,7 @@ from conversations.ports import Clock
 
 
 class Budget:
-    """Limits of one step in bytes and time. Routing may use half of each limit, so that the records can be handled in the same step.
+    """Limits of one step in bytes and time. Routing may use only half of each limit, so that the same step can handle the records.
 
     Args:
         clock: tells the time.
@@ -51,7 +51,7 @@ class Budget:
         return True
 
     def is_read(self) -> bool:
-        """Return True if this step must route no further record, and take up nothing more from rows."""
+        """Return True if this step must not route further records, and must not take up further rows."""
         return 2 * self.written >= self._size or 2 * self._passed() >= self._time
 
     def _passed(self) -> int:

@@ -1,4 +1,4 @@
-"""Closing the step of a partition. If closing fails, the record that causes the failure is found."""
+"""Closing the step of a partition. If the closing fails, the next steps find the record that causes the failure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def collect(partition: Partition) -> bool:
     try:
         collected = departure.collect(partition)
     except StateDamaged as error:
-        context.breakdowns.fail(error)  # raised later: the partitions that are already closed are committed first
+        context.breakdowns.fail(error)  # it is raised later, after the commit of the partitions whose steps are closed
         return False
     except NOT_A_RECORDS:
         raise
-    except Exception as error:  # noqa: BLE001 - a record causes it; the next steps find this record
+    except Exception as error:  # noqa: BLE001 - a record causes the failure; the next steps find it
         if partition.number in context.breakdowns.careful and partition.outbox.at_work is None:
             damage = StateDamaged(partition.number, f"it cannot be committed: {text_of(error)}")
             context.breakdowns.fail(damage)

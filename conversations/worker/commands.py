@@ -1,10 +1,12 @@
 """Each command takes effect only one time, or is refused.
 
-A command may arrive twice: its client got no answer and sent the command again, or the record was forwarded twice. So the digest of a
-command that took effect is kept as a row for a day of log time (``Periods.command_life``). A command contains the time of its client's
-clock. A command that begins a dialog contains a second time, in the dialog's id. If one of these times is more than a day before log time,
-the command is refused: its row may be deleted already, so it is not known whether the command took effect. If one of these times is more
-than a day after log time, the command is refused as well: its row would be deleted while a repetition of the command is still accepted.
+A command may arrive twice, because its client got no answer and sent the command again, or because the record was forwarded twice. So the
+digest of a command that took effect is kept as a row for a day of log time (``Periods.command_life``).
+
+A command contains a time of its client's clock. A command that begins a dialog contains a second time, in the dialog's id. A command is
+refused if one of these times is more than a day before log time. Its row may be deleted already, so it is not known whether the command
+took effect. A command is also refused if one of these times is more than a day after log time. Its row would be deleted while a repetition
+of the command is still accepted.
 
 A refused command becomes a dead letter with Service Broker's error code, and is reported by an event.
 """
@@ -32,8 +34,8 @@ class _Repeated(Exception):
 def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition, Command], Effect]) -> None:
     """Carry out all operations of a command, or no operation.
 
-    ``prepare`` checks the command and returns its effect; it raises ``LocalError`` to refuse the command. The effect is carried out
-    after the row of the command is written.
+    The function ``prepare`` checks the command and returns its effect, or raises ``LocalError`` to refuse the command. The effect is
+    carried out after the row of the command is written.
     """
     command = order.command
     report = isinstance(command.operations[-1], Report)

@@ -12,9 +12,9 @@ from conversations.worker.readiness import Readiness
 
 
 def condition_of(context: Context, partitions: Mapping[int, Partition], readiness: Readiness) -> dict[str, Any]:
-    """Return the partitions, the counts, and whether Kafka answers; may be called from any thread.
+    """Return the partitions, the counts, and whether Kafka answers. Any thread may call this function.
 
-    Times are in seconds. ``kafka`` is None while Kafka answers.
+    Times are in seconds. The value of ``kafka`` is None while Kafka answers.
     """
     with context.lock:  # runs change the partitions and the counts
         lengths = [partition.lengths() for partition in list(partitions.values())]

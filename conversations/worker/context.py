@@ -27,7 +27,7 @@ from conversations.worker.topics import OwnTopics
 log = logging.getLogger("conversations.worker")
 
 LOG_APPEND_TIME = 2
-"""The number with which Kafka's client says that a record's timestamp was set by the broker."""
+"""The number by which Kafka's client shows that the broker has set a record's timestamp."""
 
 
 class Context:
@@ -53,12 +53,12 @@ class Context:
         self.counts = Counts()
         self.destinations = Destinations(namespace, self._count_partitions, self._look_at_catalog, settings.periods)
         self.stage = Stage()
-        """Coordinates the partitions under suspicion. All workers of a process share one stage (``share``)."""
+        """The object that coordinates the partitions under suspicion. All workers of a process share it (``share``)."""
         self.breakdowns = Breakdowns(service.name, settings.batch)
         self.budget = Budget(clock, settings.limits.step_bytes, settings.step // timedelta(microseconds=1))
         self.brakes = Brakes(settings.brake)
         self.watchers: dict[bytes, Watcher] = {}
-        """Requests of clients in this process, each under the id of the conversation for whose messages it waits."""
+        """Requests of clients in this process, by the id of their conversation. Each request waits for messages of its conversation."""
         self.topics = OwnTopics(namespace, service.name)
         self._random = random
 
@@ -79,7 +79,7 @@ class Context:
 
     @property
     def stamp(self) -> bytes:
-        """``now``, encoded as envelopes carry it."""
+        """The value of ``now``, encoded as in an envelope."""
         return self.clock.stamp
 
     def share(self, stage: Stage) -> None:
@@ -87,13 +87,13 @@ class Context:
         self.stage = stage
 
     def begin_step(self) -> None:
-        """Begin a step, and set the time that everything in this step uses."""
+        """Begin a step, and set the time of the step."""
         self.destinations.begin_step()
         if back := self.clock.begin_step():
             self.destinations.turn_back(back)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
-        """Commit, and adjust the worker's time to the time of the commit in the log; see ``ports.Connection.commit``."""
+        """Commit, and set the worker's time by the time of the commit in the log. See ``ports.Connection.commit``."""
         since = self.clock.steady()
         ends = dict(self.connection.commit(outs, offsets))
         self.clock.wrote(self.connection.appended_at(), since)

@@ -12,7 +12,10 @@ class Counts:
     handled: int = 0
     """Messages that were handled, and messages of types that the service ignores."""
     failures: int = 0
-    """Runs of handlers that raised or took too long, and messages that were not handled because our own code failed or processes died."""
+    """Failed calls of handlers, and messages that were not handled because our own code failed or processes died.
+
+    A call fails if the handler raises an exception or takes too long.
+    """
     duplicates: int = 0
     """Envelopes and commands that had taken effect before."""
     dead_letters: int = 0
@@ -20,7 +23,7 @@ class Counts:
     set_aside: int = 0
     """Records that were set aside, because they are not valid or not credible."""
     commands: int = 0
-    """Commands that had their turn, including commands that were refused or had taken effect before."""
+    """Commands that had their turn. Commands that were refused, or had taken effect before, count as well."""
     begun: int = 0
     """Dialogs that this side began."""
     accepted: int = 0

@@ -1,4 +1,4 @@
-"""Deadlines of endpoints: near deadlines in exact order, far deadlines grouped by intervals and packed into bytes."""
+"""Deadlines of endpoints. Near deadlines are in exact order. Far deadlines are grouped by intervals and packed into bytes."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import heapq
 from collections.abc import Callable, Iterator
 
 NEAR = 2
-"""Number of intervals ahead for which deadlines are kept in exact order."""
+"""Number of intervals. Deadlines within this many intervals from now are kept in exact order."""
 ENTRY = 25
 """Bytes of one far deadline: eight for the time, 17 for the identity."""
 MOVED = 20_000
-"""Largest number of far deadlines that become near in one call of ``take``."""
+"""Maximum number of far deadlines that become near in one call of ``take``."""
 WORTH_TRIMMING = 100_000
 """Number of endpoints that must be gone before ``trim`` begins."""
 TRIMMED = 2_000
-"""Largest number of far deadlines that one call of ``trim`` looks at."""
+"""Maximum number of far deadlines that one call of ``trim`` checks."""
 
 
 class Deadlines:
-    """Deadlines of one partition's endpoints. A deadline that is too early, or whose endpoint is gone, does no harm.
+    """Deadlines of one partition's endpoints. A deadline does no harm if it is too early, or if its endpoint is gone.
 
-    Nearly all deadlines are ends of lifetimes, hours ahead. An object for each of a million open dialogs would take most of the
-    worker's memory, so far deadlines are packed into bytes.
+    Nearly all deadlines are ends of lifetimes, hours ahead. With a million open dialogs, one object for each deadline would take most of
+    the worker's memory. So far deadlines are packed into bytes.
 
     Args:
         step: length of an interval in microseconds.
@@ -36,7 +36,7 @@ class Deadlines:
         self._horizon = 0
         self._gone = 0
         self._to_trim: list[tuple[int, int]] = []
-        """Intervals, each with the number of its bytes that ``trim`` has not looked at yet."""
+        """Intervals, each with the number of its bytes that ``trim`` has not checked yet."""
 
     def __len__(self) -> int:
         return len(self._near) + sum(map(len, self._far.values())) // ENTRY

@@ -54,7 +54,7 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
         return []
     try:
         notices = partition.outbox.land(checkpoint)
-    except CopyDamaged as error:  # other flights may have landed already: everything in memory must be forgotten
+    except CopyDamaged as error:  # other flights may have landed already, so everything in memory must be forgotten
         raise InDoubt(f"what is committed cannot be kept: {error}") from error
     partition.progress.heard(partition.context.clock.now())  # after the first commit, this clock shows log time
     if partition.work.suspicion is not None:
@@ -117,7 +117,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
     fresh: list[Item] = []
     for item in reversed(lane.items):
         if item.park is not None:
-            continue  # it has a parked row, which keeps its order
+            continue  # the item has a parked row, which keeps the order
         if item.row != NO_ROW:
             break
         fresh.append(item)
@@ -143,7 +143,7 @@ def _keep_head(partition: Partition, item: Item) -> None:
     if not isinstance(item, Recorded):
         return
     if item.row == NO_ROW and not item.handler:
-        # The item was held, and came to the front when its gap closed. So its row must come before the rows of the items behind it.
+        # The item was held, and came to the front when its gap closed. So its row must be in front of the rows of the other items.
         partition.waiting.put_in_front(item)
     else:
         partition.waiting.update(item)
@@ -163,7 +163,7 @@ def _accept_early(partition: Partition, item: Arrival) -> None:
 
 
 def _pass_bound(partition: Partition) -> None:
-    """Forget the unclean start when all records from before the start are handled. Then nothing is suspect any more."""
+    """Forget the unclean start if all records from before the start are handled. After that, nothing is suspect any more."""
     if partition.progress.row.unclean_starts and partition.has_handled_the_past():
         partition.progress.leave_the_past()
         partition.work.trust()

@@ -1,7 +1,8 @@
 """The topics and partition counts of other services, and the topics that refuse records now.
 
-A topic that refuses records is **blocked** during a pause: all envelopes for it are kept as delayed rows. After the pause one step tries
-to write to it again. A service that the catalog does not name is **invented**: it has no queue for answers, and no dialog with it begins.
+A topic that refuses records is **blocked** for a pause. During the pause, all envelopes for the topic are kept as delayed rows. After the
+pause, one step tries to write to the topic again. A service that is not in the catalog is **invented**. An invented service has no queue
+for answers, and no dialog with it begins.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ class Destinations:
         return count
 
     def begin_step(self) -> None:
-        """Begin a step. Records may have been read since the catalog was read, so ``is_invented`` reads the catalog again."""
+        """Begin a step. ``is_invented`` must read the catalog again in this step, because new records may have been read."""
         self._looked = False
 
     def is_invented(self, service: str) -> bool:
-        """Return True if the catalog does not name the sender of a record of this step; False while the catalog cannot be read.
+        """Return True if ``service``, the sender of a record of this step, is not in the catalog; False while the catalog cannot be read.
 
-        A service writes nothing before the catalog names the service. So if the catalog is read after a record,
-        the catalog names the sender, unless the sender is invented.
+        A service writes nothing before it is in the catalog. The catalog is read after the record. If the sender is not in the catalog
+        then, the sender is invented.
         """
         if self.partitions(service) is not None:
             return False
@@ -78,8 +79,8 @@ class Destinations:
     def block(self, topic: str, now: int) -> None:
         """Block a topic for a while.
 
-        The pause doubles from ``Periods.blocked_first`` to ``Periods.blocked_last``. It begins again with
-        ``blocked_first`` if the topic was last blocked more than twice ``blocked_last`` ago.
+        The pause doubles from ``Periods.blocked_first`` to ``Periods.blocked_last``. If the
+        topic was last blocked more than twice ``blocked_last`` ago, the pause is ``blocked_first`` again.
         """
         if len(self._waits) >= REMEMBERED and topic not in self._waits:
             self._waits = {name: it for name, it in self._waits.items() if now - it[0] <= 2 * self._last}

@@ -1,4 +1,4 @@
-"""The work of a lane: one item after the other. Each item is worked on until its handlers have finished, or its message is given up on.
+"""The work of a lane, one item after the other. Each item is worked on until its handlers have finished, or its message is given up on.
 
 A run is a generator (``steps``). It yields one handler call after the other. After each call the scheduler sends it the exception that the
 handler raised, or None. The scheduler decides on which thread a handler runs; the run itself never waits for a handler. **The lock** of
@@ -8,31 +8,32 @@ the worker is held while the generator's own code runs, and released while a han
       ▲                                                                       │
       └── next task or next item ◄── apply the draft, or judge the failure ◄──┘ locked again
 
-The head of a lane stays in ``lane.items`` until it is settled. So when a step is closed while its handler runs, ``departure`` finds the item
-there and keeps it as a row. If the partition moves to another worker, that worker finds the row. After each handler call the run checks
-whether the result still counts. The result is dropped if the run was **abandoned**, because its handler took too long, or if the partition
-is **gone**, because it belongs to another worker.
+The head of a lane stays in ``lane.items`` until the head is settled. A step may be closed while the handler of the head runs. Then the
+module ``departure`` finds the head there, and keeps it as a row. If the partition moves to another worker, that worker finds the row.
+After each handler call, the run checks whether the result may still be used. The result is dropped in two cases: the run was
+**abandoned**, because its handler took too long, or the partition is **gone**, because it belongs to another worker.
 
 Each kind of item leads to handler calls in its own way (``_tasks``):
 
-* an ``Arrival`` goes to its endpoint (``inbound``), which names one handler or no handler;
+* an ``Arrival`` goes to its endpoint (``inbound``). The result is one handler to call, or none;
 * an ``Order`` is carried out at once and calls no handler (``dialog_commands``, ``partition_commands``, ``decisions``);
-* for a ``Deadline``, the endpoint names its passed deadlines. Each handler to run gets its own item, because each may fail independently.
+* for a ``Deadline``, the endpoint lists its passed deadlines. Each handler to run gets its own item, because each handler may fail
+  independently.
 
-If a handler fails and is tried again later, its item is made again from a row, and refers to its park. For the handler of a timer or of an
-error, this item is always a ``Deadline``.
+If a handler fails and is tried again later, its item is made again from a row. The new item refers to its park. For the handler of a timer
+or of an error, the new item is always a ``Deadline``.
 
-**A handler works on a draft** (``conversations.dialog``). The draft checks each request of the handler against the state that the earlier
-requests would leave, and changes nothing. So the requests of a handler that fails have no effect. When the draft is applied, no request
-can be refused any more: only this lane changes its endpoints, and the lane has waited for the handler.
+**A handler works on a draft** (``conversations.dialog``). The draft checks each request of the handler, as if the earlier requests had
+already taken effect. The draft itself changes nothing. So the requests of a handler that fails have no effect. When the draft is applied,
+no request can be refused any more, because only this lane changes its endpoints, and the lane has waited for the handler.
 
-**Slow handlers** run longer than their step. This step, and perhaps many later steps, are closed and committed without their results. When
-a slow handler returns, its run continues during the present step, and the result becomes part of the present step's transaction. When a
-handler reaches its time limit, its run is abandoned. The failure is judged, and the lane gets another run. The thread of an abandoned
-handler is lost until the handler returns. If too many threads are lost, the worker ends, and its process is replaced.
+**Slow handlers** run longer than their step. This step, and perhaps many later steps, are closed and committed without the results of the
+slow handlers. When a slow handler returns, its run continues during the present step. The result becomes part of the present step's
+transaction. When a handler reaches its time limit, its run is abandoned. The failure is judged, and the lane gets another run. The thread
+of an abandoned handler is lost until the handler returns. If too many threads are lost, the worker ends, and its process is replaced.
 
-**Our own code** may fail here as well. Such a failure must not be mistaken for a failure of the handler. So ``steps`` catches every exception,
-and the partition is rebuilt from its committed rows, because its state in memory may contain half of a step.
+**Our own code** may fail here as well. Such a failure must not be mistaken for a failure of the handler. So ``steps`` catches every
+exception. The partition is rebuilt from its committed rows, because its state in memory may contain half of a step.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ SETTLED = object()
 def start_ready(partition: Partition, mark: Mark) -> None:
     """Start the runs of all lanes of a partition that have something to do.
 
-    A lane has one run at a time, and so one handler at a time. All runs are made before the first run is started: a run may end as soon as
-    it starts, and then it may put its lane back among the ready lanes.
+    A lane has one run at a time, and so one handler at a time. All runs are made before the first run is started, because a run may end
+    as soon as it starts. Then this run may put its lane back among the ready lanes.
     """
     room = Room(partition)
     ready = [lane for lane in partition.work.take_ready() if lane.run is None and lane.items]
@@ -89,11 +90,11 @@ def start_ready(partition: Partition, mark: Mark) -> None:
 def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
     """Work through the items of a lane. Yield each handler call; receive the handler's exception or None. Hold the lock between the calls.
 
-    The run ends when the lane has no items left, when the step's budget is spent, when the item at the head must be announced first, when
-    the run is abandoned, or when the partition is gone. While the partition is searched for a record that makes steps fail, the run ends
+    The run ends in five cases: the lane has no items left, the step's budget is spent, the item at the head must be announced first, the
+    run is abandoned, or the partition is gone. While the worker searches the partition for a record that makes steps fail, the run ends
     after one item. If items are left in a partition that is not gone, the next step continues with the lane.
     """
-    # If the budget is spent, the run ends between two items: the bytes of a step are limited, and the next step continues with the lane.
+    # If the budget is spent, the run ends between two items, because the bytes of a step are limited. The next step goes on with the lane.
     lock, brakes, breakdowns = partition.context.lock, partition.context.brakes, partition.context.breakdowns
     items, progress, item, run = lane.items, partition.progress, None, lane.run
     lock.acquire()
@@ -163,13 +164,13 @@ def _hold_back(partition: Partition, item: Item, task: Task) -> Task | None:
 
 def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
     """Return the tasks of an item: the handlers to call. Commands, and envelopes that call no handler, are carried out here at once."""
-    is_owed = item.handler and not isinstance(item, Deadline)  # the record is settled, a handler must still run
+    is_owed = item.handler and not isinstance(item, Deadline)  # the record is settled, and a handler must still run
     if item.park is not None and not is_owed and partition.parking.is_stale(item):
         return ()
     if item.handler:
         # A handler without a message failed before, or waited for its turn. The record or deadline that led to this handler is settled,
-        # and is not carried out again. Meanwhile the timer may have been set anew, or the dialog may have ended. So only the state of the
-        # endpoint shows whether the handler must still run.
+        # and is not carried out again. Meanwhile the timer may have been set anew, or the dialog may have ended. So the state of the
+        # endpoint decides whether the handler must still run.
         task = _running_task(partition, item)
         return () if task is None else (task,)
     if isinstance(item, Arrival):
@@ -184,8 +185,8 @@ def _tasks(partition: Partition, item: Item) -> Sequence[Task]:
 def _carry_out(partition: Partition, order: Order) -> None:
     """Carry out a command about its partition, about a failed message, or about its dialog.
 
-    ``commands`` makes sure that a command takes effect only one time. Ticks and the switch do not need this: to repeat them changes
-    nothing.
+    The module ``commands`` makes sure that a command takes effect only one time. Ticks, and commands that turn the queue on or off, do not
+    need this check, because a repetition of them changes nothing.
     """
     partition.context.counts.count_command()
     operations = order.command.operations
@@ -219,16 +220,16 @@ def _condemned(partition: Partition, item: Item) -> Condemned | object | None:
     """Check whether our own code failed with an item before, or whether the item killed too many processes.
 
     Such an item is given up on by its policy, without a call of its handler. A command has no policy, so it is set aside here after the
-    first failure of our own code. Other items are set aside after the second failure: then our own code failed even while the item was
-    given up on. An item that killed too many processes is set aside if it never calls a handler, or if a process died even while the item
-    was given up on.
+    first failure of our own code. Other items are set aside after the second failure, because then our own code failed even while it gave
+    up on the item. An item that killed too many processes is set aside if it never calls a handler, or if a process died even while it
+    gave up on the item.
 
     Returns:
         None for nearly all items; ``SETTLED`` if the item was set aside; else a ``Condemned`` with the failure for the policy.
     """
     found, suspicion = quarantine.condemned(partition, item), partition.work.suspicion
     if found is None and suspicion is not None and (died := suspicion.doom(item)) is not None:
-        # A message that kills processes is given up on later, where its handler would be called. Without a handler, the item is set aside.
+        # An item with a handler is given up on later, when its handler would be called. All other items, and hopeless items, are set aside.
         if not _has_no_handler(item) and not suspicion.is_hopeless(item):
             return None
         found = Condemned(died)
@@ -246,7 +247,7 @@ def _has_no_handler(item: Item) -> bool:
 def _begins(partition: Partition, item: Item, task: Task) -> None:
     """Note which handler runs for an item. If the handler has no message, the item's record is settled, and its waiting row is deleted.
 
-    So the next owner, which restores the rows, calls the same handler and does not carry out the record a second time.
+    So the next owner of the partition calls the same handler, and does not carry out the record a second time.
     """
     if item.handler != task.without:
         item.run_handler(task.without)
@@ -255,10 +256,10 @@ def _begins(partition: Partition, item: Item, task: Task) -> None:
 
 
 def _due(partition: Partition, active: Active) -> Sequence[Task]:
-    """Carry out the deadlines of an endpoint that have passed; return the first task, if any.
+    """Carry out the passed deadlines of an endpoint; return the first task, if any.
 
-    Each handler to run gets its own item, because each may fail independently. The first handler runs for the present head of the lane.
-    The items for the other handlers go to the end of the lane.
+    Each handler to run gets its own item, because each handler may fail independently. The first handler runs for the present head of the
+    lane. The items for the other handlers go to the end of the lane.
     """
     tasks = inbound.due(partition, active)
     for task in tasks[1:]:
@@ -301,7 +302,7 @@ def _outcome(
     if failure is not None:
         return None if failures.judge(partition, item, task, failure) else task
     if partition.progress.row.rollbacks:
-        partition.progress.succeeded()  # only rollbacks in a row turn a queue off, so the count begins again
+        partition.progress.succeeded()  # the count begins again, because only rollbacks in a row turn a queue off
     brakes = partition.context.brakes
     if brakes.is_counting or brakes.peers or not brakes.well.get(active.endpoint.peer):
         failures.succeeded(partition, item, active.endpoint.peer)
@@ -385,7 +386,7 @@ def overdue(partition: Partition, lane: Lane) -> None:
 
 
 def _running_task(partition: Partition, item: Item) -> Task | None:
-    """Return the task of an item whose handler ran already, or waits to run. Return None if no handler must run for the item any more."""
+    """Return the task of an item whose handler ran before, or waits to run. Return None if no handler must run for the item any more."""
     active = item.active
     if not active.exists:
         return None
@@ -399,7 +400,7 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
 def _timer(partition: Partition, active: Active) -> Task | None:
     """Return the task for a timer that fired earlier, if its handler must still run.
 
-    If this release of the service declares no handler for timers, end the timer and return None: otherwise the timer would wait for ever.
+    If this release of the service declares no handler for timers, end the timer and return None. Otherwise the timer would wait for ever.
     """
     task = inbound.timer(active)
     if task is None:  # this release of the service has no handler for timers

@@ -1,9 +1,9 @@
-"""Failures of handlers: the handler runs again at once or later, or its message is given up on.
+"""Failures of handlers. After a failure, the handler runs again at once or later, or its message is given up on.
 
 Each failure leads to three questions, in this order:
 
 1. **Is the message the cause?** If handlers of many dialogs fail within a short time, the brake goes on for their peer. If a message fails
-   while the brake is on, the message waits as if it had not been tried. No attempt is counted, and no message is given up on.
+   while the brake is on, the message waits as if it had not been tried. The attempt is not counted, and the message is not given up on.
 2. **Is the handler called again?** The service's policies decide (``conversations.poison``). With a delay of zero, the same run calls the
    handler again at once. With a longer delay, the message is parked: its dialog waits behind it, and other dialogs of the lane go on.
 3. **If the handler is not called again, what happens to the message?** The policy decides this too:
@@ -19,7 +19,8 @@ Two kinds of message are given up on without a call of their handler. The first 
 The second is a message with which our own code failed (``quarantine``). If our own code fails too often in a row, the queue is turned off
 instead.
 
-A handler without a message (of a timer or an error) has no bytes for a dead letter, and no dialog waits behind it. Only the handler waits.
+The handler of a timer or of an error has no message. So there are no bytes for a dead letter, and no dialog waits behind this handler. Only
+the handler itself waits.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from conversations.worker.task import Task
 log = logging.getLogger("conversations.worker")
 
 SOONEST = timedelta(milliseconds=100)
-"""Shortest wait of a parked handler, so that a handler which asks to be called again at once does not keep the worker busy."""
+"""Shortest wait of a parked handler. Without it, a handler that always asks to be called again at once would keep the worker busy."""
 TEXT_LIMIT = 1_000
 
 
@@ -54,7 +55,7 @@ def text_of(failure: BaseException) -> str:
 
 
 def judge(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
-    """Decide what follows after a handler failed. Return False if the handler must run again at once, else True: the lane goes on."""
+    """Decide what follows the failure of a handler. Return False if the handler must run again at once. Return True if the lane goes on."""
     for member in members(failure):
         if isinstance(member, StateDamaged):
             raise member  # damaged state is not the handler's fault
@@ -106,7 +107,7 @@ def give_up_on_killer(partition: Partition, item: Item, task: Task, died: Proces
 
 
 def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseException) -> bool:
-    """Count a failure for the brake. If the brake is now on for the peer, let the message wait as if it was not tried, and return True."""
+    """Count a failure for the brake. If the brake is now on for the peer, let the message wait as if it was never tried; return True."""
     context, peer = partition.context, task.active.endpoint.peer
     text = text_of(failure)
     count = context.brakes.failed(peer, task.active.identity, context.now)
@@ -126,7 +127,7 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
 
 
 def succeeded(partition: Partition, item: Item, peer: str) -> None:
-    """Count a handler that succeeded. If its message was the one that the brake let through, turn the brake off for the peer."""
+    """Count a handler that succeeded. If the brake had let its message through, turn the brake off for the peer."""
     context = partition.context
     if context.brakes.tries(item.park, peer):
         context.brakes.over(peer)
@@ -143,7 +144,7 @@ def _subject(item: Item, task: Task) -> Subject:
 
 
 def _what(item: Item, task: Task) -> str:
-    """Return a name for the log: the type of the failed message; the name of the failed handler if there is no message type."""
+    """Return a name for the log: the type of the failed message, or the name of the failed handler if there is no message type."""
     message_type = item.envelope.message_type if isinstance(item, Arrival) else ""
     return message_type or task.handler.name
 
@@ -167,7 +168,7 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
 
 
 def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
-    """Hold the dialog: the failed message stays its head until an operator decides, and a dead letter marked as held shows its bytes."""
+    """Hold the dialog. The failed message stays its head until an operator decides. A dead letter, marked as held, shows its bytes."""
     if not parking.has_message(item, task.without):
         partition.parking.postpone(item, NEVER, text_of(failure))
         return

@@ -1,10 +1,10 @@
 """Conversation groups of a partition: their members and their state.
 
-A group without state needs no row if the group's key is the id of a conversation, and the endpoint of this conversation is the only member.
-Every other group has a row. The first member in a row is the endpoint that opened the group.
+A group needs no row if it has no state, and its key is the id of a conversation whose endpoint is the only member. Every other group has a
+row. The first member in a row is the endpoint that opened the group.
 
-A group's row stays in memory with its lane, so that handlers need not read it from the local copy. A large row leaves memory as soon as
-its lane has nothing to do. The number of groups in memory is limited, and therefore also their bytes.
+The row of a group stays in memory with the group's lane, so that it need not be read from the local copy for each handler. A large row
+leaves memory as soon as its lane has nothing to do. The number of groups in memory is limited. So the bytes of their rows are limited, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conversations.worker.outbox import Outbox
 from conversations.worker.work import Work
 
 LARGE = 4_096
-"""Largest size in bytes of a group's row that stays in memory while its lane has nothing to do."""
+"""A group's row with more bytes leaves memory while its lane has nothing to do."""
 
 
 class Groups:
@@ -53,7 +53,7 @@ class Groups:
         return lane.group
 
     def save(self, lane: Lane) -> None:
-        """Write the group's row with the next transaction. The row is encoded when the step is closed, with all changes until then."""
+        """Write the group's row with the next transaction. It is encoded only when the step is closed, with all changes of the step."""
         group = self.of(lane)
         if not group.members:
             group.members.update(dict.fromkeys(self._implied(lane)))
@@ -145,7 +145,7 @@ class Groups:
         return [member for member in found if member.exists and member.endpoint.state is not State.CLOSED]
 
     def opener(self, active: Active) -> Active:
-        """Return the endpoint that opened the group. If that endpoint is forgotten, return ``active``."""
+        """Return the endpoint that opened the group. If this endpoint is forgotten, return ``active``."""
         group = self.of(active.lane)
         names = list(group.members) or self._implied(active.lane)
         first = self._endpoints.find(rows.other_side(names[0]), "", "") if names else active

@@ -9,7 +9,7 @@ An envelope of the peer passes four checks, in this order. Each check may decide
    =========  =======================================================================================================
    DELIVER    the envelope has the next number: call its handler
    HOLD       an envelope before this one is missing: keep this one as a held row
-   DUPLICATE  the envelope took effect before: count it, and acknowledge it again
+   DUPLICATE  the envelope took effect earlier: count it, and acknowledge it again
    OVERFLOW   too many envelopes are held: break the dialog
    END        the peer ended the dialog: call ``on_end``, then end this side
    ERROR      the peer, or its worker, broke the dialog: call ``on_error``, then end this side
@@ -18,18 +18,19 @@ An envelope of the peer passes four checks, in this order. Each check may decide
    NOTHING    nothing to do; the envelope may have acknowledged more
    =========  =======================================================================================================
 
-4. **Is its dialog parked behind a failed message?** Then a message is parked as well, behind the others. Its number is accepted now:
-   to acknowledge a message means only that it was received. An END with the next number is parked too, but the number of this END is
-   accepted only in its turn. Otherwise the END would end the dialog before the parked messages are handled.
+4. **Is its dialog parked behind a failed message?** Then an arriving message is parked as well, behind the others. Its number is accepted
+   now, because an acknowledgement says only that a message was received. An END with the next number is parked too. The number of this END
+   is accepted later, in its turn. Otherwise the END would end the dialog before the parked messages are handled.
 
-An END or an ERROR of the peer does not close this side at once: a handler may want to send something first. This side ends when that handler
-has finished, or at once if there is no handler. So the run calls the handler, and then calls ``Task.finish``.
+An END or an ERROR of the peer does not close this side at once, because a handler may want to send something first. This side ends when
+that handler has finished, or at once if there is no handler. So the run calls the handler, and then calls ``Task.finish``.
 
 A **breach** is a message that the contract does not allow, or whose body does not fit its type. No handler is called for it, and no attempt
 is counted. Its bytes become a dead letter, an ERROR with a system code goes to the peer, and ``on_error`` of this side is called.
 
-This module also carries out deadlines (``due``), because they lead to the same tasks. A timer calls ``on_timer``, an expired lifetime calls
-``on_error``. After some deadlines only an envelope is sent: an acknowledgement that is owed, or a RESEND that asks for missing messages.
+This module also carries out deadlines (``due``), because they lead to the same tasks. A timer leads to a call of ``on_timer``, an expired
+lifetime to a call of ``on_error``. After some deadlines only an envelope is sent: an acknowledgement that is owed, or a RESEND that asks
+for missing messages.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     """Receive an envelope in its turn: bring the endpoint up to date, and return the task for its handler, if any.
 
     The endpoint's row must be written after every reaction, because every envelope may acknowledge more. The number of an item
-    that waited in a row may be accepted already. If the dialog of such an item has been closed meanwhile, no handler is called, and a
-    message becomes a dead letter.
+    that waited in a row may be accepted already. Its dialog may have been closed meanwhile. Then no handler is called, and a message
+    becomes a dead letter.
     """
     active, envelope = item.active, item.envelope
     parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
@@ -110,8 +111,8 @@ def _wait_behind(partition: Partition, item: Arrival, parked: Park) -> Task | No
 def too_much(partition: Partition, item: Item, task: Task) -> Task | None:
     """Break the dialog of a message that has just been parked because of the brake, if too much is parked for this reason.
 
-    The limit is for all peers together for which the brake is on. The queue's input does not pause for their parked messages as long as
-    messages of other peers are handled: a pause would stop these other peers as well.
+    All peers for which the brake is on share one limit. The queue's input does not pause for their parked messages as long as messages of
+    other peers are handled, because a pause would stop these other peers as well.
     """
     parked = partition.parking.parks.get(task.active.identity)
     if parked is None or item.park is not None or task.codec is None or not partition.parking.is_full(parked):
@@ -151,7 +152,8 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
 def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> bool:
     """Return True if no more bytes may be held, either of this dialog or in the partition.
 
-    Then a further message ahead of a gap breaks its dialog. The message that closes the gap does not break the dialog: it need not be held.
+    Then a further message ahead of a gap breaks its dialog. The message that closes the gap does not break the dialog, because it need
+    not be held.
     """
     limits, held = partition.context.settings.limits, partition.waiting.held
     if active.endpoint.state not in (State.STARTED_INBOUND, State.CONVERSING) or envelope.kind > Kind.END:
@@ -162,8 +164,8 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
 def _overflow(partition: Partition, item: Arrival) -> Task | None:
     """Break the dialog because too many messages are held. This message and the held messages become dead letters.
 
-    The number of this message is remembered, so that a repetition is recognized and not kept again. A number far ahead of the next expected
-    number is not credible, and is not remembered. Such a message becomes a dead letter each time that it arrives.
+    The number of this message is remembered, so that a repetition is recognized and not kept again. A number that is far ahead of the next
+    expected number is not credible, and is not remembered. A message with this number becomes a dead letter each time that it arrives.
     """
     active = item.active
     code = codes.NOT_CONVERSING
@@ -189,9 +191,9 @@ def _discard(partition: Partition, item: Arrival) -> None:
 
 
 def deliver(partition: Partition, item: Arrival) -> Task | None:
-    """Return the task for an envelope whose number is accepted. A breach of the contract breaks the dialog instead.
+    """Return the task for an envelope whose number is accepted. If the envelope is a breach, break the dialog instead.
 
-    The dialog may be over already: a handler may have ended it after the number was accepted.
+    The dialog may be over already, because a handler may have ended it after the number was accepted.
     """
     active, envelope = item.active, item.envelope
     if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
@@ -215,9 +217,9 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
 
 
 def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | None:
-    """Break the dialog because of a message whose body does not fit its type. Keep its bytes, and tell the peer which field is wrong.
+    """Break the dialog because the body of a message does not fit its type. Keep its bytes, and tell the peer which field is wrong.
 
-    This is a breach: no handler is called, and no policy is asked, because every attempt would get the same body.
+    The message is a breach. No handler is called and no policy is applied, because every attempt would get the same body.
     """
     active = item.active
     code = breaches.of_body(initiator=active.endpoint.initiator)
@@ -236,10 +238,10 @@ def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | No
 
 
 def handled(partition: Partition, item: Arrival, body: object) -> None:
-    """Account for a message that was handled. Pass the message to a client's request that waits for it. If it is the reply, end the dialog.
+    """Account for a handled message. If a client's request waits for the message, pass it on. If the message is the reply, end the dialog.
 
-    A request of a client in this process begins a dialog, waits for one reply and ends the dialog. The END is in the same transaction as the
-    result of the reply's handler. The client gets the reply after that transaction is committed.
+    A request of a client in this process begins a dialog, waits for one reply and ends the dialog. The END is in the same transaction as
+    the result of the reply's handler. The client gets the reply after this transaction is committed.
     """
     active = item.active
     partition.context.counts.count_handled()
@@ -283,7 +285,8 @@ def ended(partition: Partition, active: Active) -> Task | None:
 def broken(partition: Partition, active: Active) -> Task | None:
     """Return the task for ``on_error`` of a broken dialog. This side ends after the handler, or at once if there is no handler.
 
-    An ERROR does not wait for its turn, because earlier messages of the peer may never arrive. Held and parked messages become dead letters.
+    An ERROR does not wait for its turn, because earlier messages of the peer may never arrive. Held and parked messages become dead
+    letters.
     """
     handler = active.side.on_error
     error = active.endpoint.error
@@ -302,8 +305,8 @@ def broken(partition: Partition, active: Active) -> Task | None:
 def due(partition: Partition, active: Active) -> list[Task]:
     """Carry out the passed deadlines of an endpoint; return the tasks for the handlers to run.
 
-    Several deadlines may have passed together, above all after a restart. They are carried out in the order in which the endpoint names them.
-    One of them may cancel another: an expired lifetime cancels a timer. So at the end each task is checked once more.
+    Several deadlines may have passed together, above all after a restart. They are carried out in the order in which the endpoint lists
+    them. One deadline may cancel another. For example, an expired lifetime cancels a timer. So at the end each task is checked again.
     """
     tasks: list[Task | None] = []
     if not active.exists:
@@ -343,7 +346,7 @@ def _is_still_due(task: Task) -> bool:
 def timer(active: Active) -> Task | None:
     """Return the task for a timer that fired. If the service has no handler for timers, end the timer and return None.
 
-    The endpoint's row keeps the timer until the handler has finished. So after a crash the handler is called again.
+    The timer stays in the endpoint's row until the handler has finished. So after a crash the handler is called again.
     """
     handler = active.side.on_timer
     if handler is None:

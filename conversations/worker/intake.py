@@ -1,6 +1,6 @@
 """Intake: decodes and checks each record of a partition, and puts it into a lane. A record that breaks a rule is set aside.
 
-The rules are in ``protocol.admission``. Two of them, ``SENDER`` and ``CONVERSATION``, are checked later, in the module ``strangers``.
+The rules are in ``protocol.admission``. Two of these rules, ``SENDER`` and ``CONVERSATION``, are checked later, in ``strangers``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def take(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
             raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
-        # Nearly every record begins with the same prefix as the peer's earlier records. Such a prefix is compared as bytes, not decoded.
+        # Nearly every record has the same prefix as the peer's earlier records. A known prefix is compared as bytes, and is not decoded.
         active = partition.actives.get(value[IDENTITY])
         known = None if active is None else active.from_peer
         if active is not None and known is not None and value.startswith(known[1]):
@@ -97,7 +97,7 @@ def set_failed_aside(partition: Partition, record: Record, error: Exception, hea
 
 
 def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
-    """Set aside a record that killed processes. It is not decoded, and not even its headers are read."""
+    """Set aside a record that killed processes. The record is not decoded, and its headers are not read."""
     offset = record.offset()
     log.error("the record of %s at offset %d is set aside undecoded: %s", record.topic(), offset, why)
     if record.topic() == partition.context.topics.queue:
@@ -173,7 +173,7 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
 
 
 def take_command(partition: Partition, record: Record) -> None:
-    """Put one command into the lane of its endpoint. If its key belongs to another partition, forward the command."""
+    """Put one command into the lane of its endpoint. If the key of the command belongs to another partition, forward it."""
     value, key = record.value(), record.key()
     partition.progress.take_command(record.offset())
     try:
@@ -199,7 +199,7 @@ def _into_lane(partition: Partition, record: Record, command: Command, key: byte
     context = partition.context
     count = context.destinations.partitions(context.name)
     if count is not None and partition_of(key, count) != partition.number:
-        # Forward it without headers: a command needs no headers, and the record's headers may be too large or have invalid names.
+        # Forward it without headers, because a command needs none, and the record's headers may be too large or have invalid names.
         partition.outbox.produce((context.topics.commands, partition_of(key, count), key, value, None))
         return
     active = _concerned(partition, command)

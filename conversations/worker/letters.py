@@ -1,4 +1,4 @@
-"""Letters: records of the dead-letter topic. The value of a letter has the original bytes; its headers have the reason and the source."""
+"""Letters: records of the dead-letter topic. The value of a letter is the original bytes. Its headers give the reason and the source."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ PART_BYTES = 1_000_000
 """Size of a part, in bytes. A letter that is too large for its topic is divided into parts."""
 
 KEPT_BYTES = 256_000_000
-"""Maximum size of a kept value, in bytes: more bytes would not fit into a transaction. The header ``dl.size`` has the full size."""
+"""Maximum size of a kept value, in bytes, because more bytes do not fit into a transaction. The header ``dl.size`` has the full size."""
 
 
 class Leftover(NamedTuple):
-    """A record that is given up on and is not an item of a lane, such as an envelope that cannot be delivered."""
+    """A record that is given up on, but is not an item of a lane. An example is an envelope that cannot be delivered."""
 
     topic: str
     offset: int
@@ -124,7 +124,7 @@ class Letters:
     def set_aside(self, record: Record, why: str, headers: Headers | None) -> None:
         """Set a record aside: write a letter with its bytes. The record is not accepted and changes no endpoint.
 
-        ``headers`` are the record's own headers, read by the caller; None if they were not read, or cannot be read.
+        ``headers`` are the record's own headers, which the caller has read. It is None if they were not read, or cannot be read.
         """
         self._context.counts.count_set_aside()
         topic, offset = record.topic(), record.offset()

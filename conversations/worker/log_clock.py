@@ -8,12 +8,12 @@ from conversations.ports import Clock
 from conversations.protocol.envelope import encode_long
 
 LEEWAY = 100_000
-"""Maximum number of microseconds by which the worker's time may be ahead of the log. If it is further ahead, it is set back.
+"""Maximum number of microseconds by which the worker's time may be ahead of the log. A time that is further ahead is set back.
 
-Brokers' clocks differ a little, and without this leeway the time would jump to and fro.
+The clocks of brokers differ a little. Without this leeway, the worker's time would often be set back.
 """
 RESOLUTION = 1_000
-"""Microseconds by which a LogAppendTime may be too early: Kafka gives whole milliseconds, rounded down."""
+"""Microseconds by which a LogAppendTime may be too early, because Kafka rounds it down to whole milliseconds."""
 
 
 class LogClock:
@@ -39,7 +39,7 @@ class LogClock:
         """``step_time``, encoded as in envelopes."""
 
     def begin_step(self) -> int:
-        """Set the time of a new step. Return how many microseconds it is before the time of the last step; 0 if it is not before."""
+        """Set the time of a new step. If this time is before the time of the last step, return the difference in microseconds, else 0."""
         before, self.step_time = self.step_time, self.now()
         self.stamp = encode_long(self.step_time)
         return max(0, before - self.step_time)
@@ -53,7 +53,7 @@ class LogClock:
         return self._machine.steady()
 
     def heard(self, log_time: int) -> None:
-        """Move the time forward to ``log_time``, the append time of a record that was read. Do nothing if the time is later already."""
+        """Move the time forward to ``log_time``, the append time of a record that was read. If the worker's time is later, do nothing."""
         if log_time > self._machine.steady() + self._ahead:
             self._ahead = log_time - self._machine.steady()
 

@@ -15,7 +15,7 @@ class Phase(Enum):
 
     STEPPING = "stepping"
     COMMITTING = "committing"
-    """A step is being committed: no other commit may begin meanwhile."""
+    """A step is being committed. No other commit may begin before this phase ends."""
     GIVING_BACK = "giving back"
     """Revoked partitions get their last commit, in a callback of the connection. In the callback, ``poll`` must not be called again.
 
@@ -31,7 +31,7 @@ class Membership:
     def __init__(self) -> None:
         self.joined = False
         self.was_joined = False
-        """True if the worker is a member, or was one before. Then the address of Kafka is known to be right."""
+        """True if the worker is a member, or was a member before. Then the address of Kafka is known to be right."""
         self._outage = Backoff(*OUTAGE)
 
     def enter(self) -> None:

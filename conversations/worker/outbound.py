@@ -1,4 +1,4 @@
-"""Outbound: turns the requests of a handler, a client or the worker itself into records of the next transaction."""
+"""Outbound: the requests of a handler, of a client or of the worker itself become records of the next transaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from conversations.worker.records import arrival_of
 
 
 def apply(partition: Partition, draft: Draft) -> None:
-    """Carry out a handler's requests in order. The draft has checked the requests, so none is refused here."""
+    """Carry out a handler's requests in order. The draft has checked the requests, so no request is refused here."""
     apart: dict[bytes, tuple[Active, list[Operation]]] = {}
     for party, verb, at in draft.asks:
         if not isinstance(party, Active):
@@ -80,7 +80,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
 
 
 def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
-    """Give a message its number, and transmit the message."""
+    """Give a message its number, and transmit it."""
     endpoint = active.endpoint
     number = endpoint.send()
     if number == 0 and endpoint.initiator:
@@ -164,7 +164,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
 
 
 def conclude(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """Finish a dialog that has ended or is broken: its parked messages become dead letters, and a closed endpoint gets a tombstone."""
+    """Finish a dialog that has ended or is broken. Parked messages become dead letters. If its endpoint is closed, write a tombstone."""
     partition.parking.close(active)
     remember(partition, active, told=told)
 
@@ -234,7 +234,7 @@ def _command(partition: Partition, active: Active, operations: list[Operation]) 
     if count is None:
         raise LookupError(f"the topics of service {context.name} exist, but the catalog has no entry for it")
     key = endpoint.key.encode()
-    for at in range(0, len(operations), OPERATIONS):  # a command has a limit; all commands are in one transaction
+    for at in range(0, len(operations), OPERATIONS):  # a command has at most OPERATIONS; all are in one transaction
         command = Command(
             context.new_conversation(), own[:16], True, endpoint.key, "", context.name, context.now,
             tuple(operations[at : at + OPERATIONS]),

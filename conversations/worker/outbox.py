@@ -1,8 +1,8 @@
 """The outbox of a partition: the contents of its next transaction, and the rows as they will be after that transaction.
 
-A step does not write to the store or to Kafka directly. It fills a **flight**: rows of the state, records for other topics, and
-notices. A notice is a function that is called after the commit. One flight is being filled. At most one other flight is under way:
-its commit has begun, and may be repeated if it fails. Meanwhile handlers fill the next flight.
+A step does not write to the store or to Kafka directly. It fills a **flight** with rows of the state, records for other topics, and
+notices. A notice is a function that is called after the commit. One flight is always being filled. At most one other flight is under
+way, which means that its commit has begun. A commit that fails may be repeated. Meanwhile handlers fill the next flight.
 
     write, produce, notify --> the flight being filled --depart--> the flight under way --land--> store, notices
                                                                             ^      |
@@ -12,12 +12,12 @@ This module enforces three rules:
 
 * A read sees rows that are not committed yet. It looks into the flight being filled, then into the flight under way, then into the
   store. The store has only committed rows. So nothing remains of a flight that is thrown away.
-* Every flight that departs has the partition's own row. So the positions, and the results of the records before these positions, are
-  in one transaction.
-* A topic may refuse a record of a flight. ``withdraw`` takes the record out of the flight under way. Later records of the same dialog
-  must not overtake this record, so ``withdraw`` takes them out of both flights. In each flight, rows replace the records.
+* Every flight that departs has the partition's own row, with the positions. So the positions, and the results of the records before
+  them, are in one transaction.
+* A topic may refuse a record of a flight. The method ``withdraw`` takes this record out of the flight under way. Later records of the
+  same dialog must not overtake it, so ``withdraw`` takes these records out of both flights. In each flight, rows replace the records.
 
-All access is under ``Context.lock``.
+All callers hold ``Context.lock``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Flight:
         self.outs += [(topic, number, key, value, None) for key, value in self.rows.items()]
 
     def add_rows(self, before: set[bytes], topic: str, number: int) -> None:
-        """Append the rows that were written after the departure. ``before`` has the keys of the rows that were written earlier."""
+        """Append the rows that were written after the departure. ``before`` is the set of keys of the rows that were written earlier."""
         self.outs += [(topic, number, key, value, None) for key, value in self.rows.items() if key not in before]
 
 
@@ -164,7 +164,7 @@ class Outbox:
     # -- a flight under way -------------------------------------------------------------------------------
 
     def depart(self, partition_row: bytes, queue: int) -> None:
-        """Close the flight being filled, with the partition's row and the queue offset to commit. The flight is under way now."""
+        """Add the partition's row and the queue offset to the flight being filled, and close it. Then this flight is under way."""
         flight = self.filling
         flight.depart(partition_row, queue, self._state_topic, self._number)
         self.flying = flight

@@ -1,15 +1,15 @@
 """Parking: a message that failed is kept as a row until it is tried again, and the later messages of its dialog wait in rows behind it.
 
 The rows decide what is parked. A failed message, the **head**, is tried again as an item of its lane. As long as a dialog has parked
-rows, each record that arrives for the dialog gets a row behind them. These records are the **followers**. So the order of a dialog does
-not change, not even under another owner. The handler of a timer or of an error has no message. Such a handler waits in a row of its own,
-and nothing waits behind it.
+rows, each record that arrives for the dialog gets a row behind these rows. These records are the **followers**. So the order of a dialog
+never changes, even if another worker becomes the owner. The handler of a timer or of an error has no message. Such a handler waits in a
+row of its own, and nothing waits behind it.
 
 Each parked dialog and each waiting handler without a message is a ``Park``. The field ``due`` of its row says what the park waits for:
 
 * a time: the head is tried again as soon as this time has come;
-* ``QUEUE_ON``: the queue is off, or the brake is on for the peer. The head is tried as soon as the queue is on and the brake is off, or
-  when the brake lets this one message through (``probes``);
+* ``QUEUE_ON``: the queue is off, or the brake is on for the peer. The head is tried as soon as the queue is on and the brake is off. It
+  is tried earlier if the brake lets this one message through (``probes``);
 * ``NEVER``: an operator decides about the head.
 
 When a park is due, it is **taken**: its head is put into the lane of the dialog. When the head is finished, its row is deleted. The next
@@ -25,14 +25,14 @@ again, the park waits again. The park ends when its last row is deleted.
 **Crashes** need no special code. A row is written in the transaction in which its record begins to wait. It is deleted in the transaction
 that has the record's result. If a process dies in between, the row remains, and the next owner takes it up when it is due. An operator's
 decision is a command, and takes effect in one transaction with the rows that it changes. Each wait gets a larger **ticket** than the wait
-before. A decision may name the ticket that the operator saw. Then the decision is refused if the head has been tried since.
+before. A decision may contain the ticket that the operator saw. Then the decision is refused if the head was tried after that.
 
-**Suspicion.** A record that was parked before an unclean start may have killed the last process, but only if the record was in its lane
-when the process died. A park that waits for a time or for an operator is not suspect, because the failure of its head was committed. A
-park that only waits for its turn is suspect.
+**Suspicion.** A record that was parked before an unclean start may have killed the last process, if the record was in its lane when the
+process died. A park that waits for a time or for an operator is not suspect, because the failure of its head was committed. A park that
+only waits for its turn is suspect.
 
 There are three counts of parked bytes. ``bytes`` is the size of all parked records. ``counted_bytes`` is the size of the followers of
-failed messages: these records have a limit (``is_full``). ``braked_bytes`` is the size of the records that wait for the brake.
+failed messages. There is a limit for it (``is_full``). ``braked_bytes`` is the size of the records that wait for the brake.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ class Parking:
     def restore(self) -> None:
         """Rebuild the parks from their rows.
 
-        Only the parks come into memory, not their parked records: a failure with thousands of records behind it needs only one object.
+        Only the parks come into memory. Their parked records stay in the store. So a failure with thousands of records behind it needs
+        only one object.
         """
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
             for key, row in self._outbox.store.scan(kind):
@@ -155,7 +156,7 @@ class Parking:
     def release(self, now: int) -> None:
         """Make parks due now: all parks that wait for the queue, or for a brake that is off again.
 
-        In each step the schedule takes up a limited number of parks. So no transaction is too large, even after weeks with the queue off.
+        Each step takes a limited number of parks from the schedule. So no transaction is too large, even after weeks with the queue off.
         """
         braked = self._context.brakes.peers
         for parks in (self.parks, self.retries):
@@ -213,7 +214,7 @@ class Parking:
         self._show(item, found)
 
     def _show(self, item: Arrival, found: Park) -> None:
-        """Append a record to a retry topic: the topic with the longest declared delay that is not longer than the wait.
+        """Append a record to a retry topic. Of the topics whose delay is not longer than the wait, take the topic with the longest delay.
 
         This record shows the wait to people and to pipelines. Workers do not read the record: they use the row.
         """
@@ -256,8 +257,8 @@ class Parking:
     def append(self, found: Park, item: Arrival) -> None:
         """Put a record behind the parked records of its dialog. An END waits for its turn, too; a second END is a duplicate.
 
-        Only records behind a failure count towards the limit. The head does not count. A record that waits for the queue or the brake does
-        not count either, because this wait is not a failure of its dialog.
+        Only records behind a failed head count towards the limit. The head does not count. A record that waits for the queue or the brake
+        does not count either, because its dialog has not failed.
         """
         row, own, endpoint, size = found.row, item.active.identity, item.active.endpoint, len(item.value)
         is_end = item.envelope.kind is Kind.END
@@ -275,16 +276,16 @@ class Parking:
         self._changed.add(rows.PARK + own)
 
     def _count(self, found: Park, records: int, size: int) -> None:
-        """Count records towards the limit on records behind a failure; negative numbers subtract."""
+        """Add to the records and bytes behind failed messages, for which there is a limit. Negative numbers subtract."""
         found.count(records, size)
         self.counted_bytes += size
 
     def is_full(self, found: Park) -> bool:
         """Return True if too much is parked: in this dialog, or in the whole partition.
 
-        Records that wait for the queue or the brake, or for their turn after such a wait, have no limit here, because the queue's input
-        pauses for them. There is one exception. As long as messages of other peers are handled, the input does not pause for records that
-        wait for the brake. Then ``braked_bytes`` has a limit.
+        Some records have no limit here: they wait for the queue or the brake, or for their turn after this wait. The queue's input pauses
+        instead. There is one exception. As long as messages of other peers are handled, the input does not pause for records that wait
+        for the brake. Then there is a limit for ``braked_bytes``.
         """
         brakes = self._context.brakes
         if found.peer in brakes.peers and not self._progress.row.off and brakes.others_go_on:
@@ -297,10 +298,10 @@ class Parking:
     def in_the_way(self, *, is_paused: bool) -> int:
         """Return the parked bytes for which the queue's input may have to pause; also count ``braked_bytes`` anew.
 
-        These are the bytes of parks that only wait for their turn. Parks whose head has failed are left out: each of them has its own
-        limit, and may wait for weeks. Parks that wait for the brake are left out as long as messages of other peers are handled: a pause
-        would stop these peers as well. Instead, ``braked_bytes`` has a limit (``is_full``). If at most half of the limit is parked, the
-        result is 0, and the parks are not counted one by one.
+        These are the bytes of parks that only wait for their turn. Parks whose head has failed are left out, because each of them has its
+        own limit, and may wait for weeks. Parks that wait for the brake are left out as long as messages of other peers are handled,
+        because a pause would stop these peers as well. Instead, there is a limit for ``braked_bytes`` (``is_full``). If at most half of
+        the setting ``parked_bytes`` is parked, the result is 0, and the parks are not counted one by one.
         """
         limit, brakes = self._context.settings.limits.parked_bytes, self._context.brakes
         self.braked_bytes = 0
@@ -317,9 +318,9 @@ class Parking:
         return parked
 
     def _knows_another(self) -> bool:
-        """Return True if this partition has a dialog with a peer that the brakes do not know yet: messages of this peer may succeed.
+        """Return True if this partition has a dialog with a peer that the brakes do not know yet. Messages of this peer may succeed.
 
-        Then the brakes treat this peer as if its last handler had succeeded, until one of its handlers fails.
+        From then on, the brakes treat this peer as if its last handler had succeeded, until a handler in one of its dialogs fails.
         """
         well = self._context.brakes.well
         for _, row in self._outbox.store.scan(rows.ENDPOINT):
@@ -331,7 +332,7 @@ class Parking:
     # -- its turn -----------------------------------------------------------------------------------------------------------
 
     def drain(self, find: Callable[[bytes, str, str], Active]) -> None:
-        """Begin a new ``SLICE``, and take up the parked dialogs that the last step put off. They come before all others."""
+        """Begin a new ``SLICE``, and take up the parked dialogs that the last step put off. These dialogs come before all others."""
         self._slice_left = SLICE
         draining, self._draining = self._draining, []
         for own, found in draining:
@@ -404,7 +405,7 @@ class Parking:
     def keep(self, item: Item) -> None:
         """Write the row of a head again if the head has changed since the row was written.
 
-        A step may be closed while the head is still in its lane. If the process dies later, the row has the number of attempts.
+        A step may be closed while the head is still in its lane. If the process dies after that, the row has the right number of attempts.
         """
         found = item.park
         if found is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
@@ -427,7 +428,7 @@ class Parking:
         return arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, row))
 
     def try_now(self, active: Active, found: Park, key: bytes) -> None:
-        """Make a park due now, and give it a new ticket. What the park waits for does not matter. ``key`` is the key of its row."""
+        """Make a park due now and give it a new ticket, no matter what the park waits for. ``key`` is the key of its row."""
         found.wait(self._context.now, self._context.now)
         self._look_in_time(active)
         self._changed.add(key)
@@ -447,14 +448,14 @@ class Parking:
             self.try_now(active, found, rows.PARK + active.identity)
 
     def returned(self, found: Park, outcome: str) -> None:
-        """Report the outcome of a message that an operator gave back to its handler. It is reported only once."""
+        """Report the outcome of a message that an operator gave back to its handler. The outcome is reported only one time."""
         if command := found.take_returned():
             self._letters.event(Returned(command, outcome))
 
     # -- the end of the dialog ------------------------------------------------------------------------------------------------
 
     def close(self, active: Active) -> None:
-        """End the parks of a dialog that ended or broke: parked messages become dead letters, except a head that is being handled now."""
+        """End the parks of a dialog that ended or broke. Parked messages become dead letters, except a head that is being handled now."""
         for handler in (rows.TIMER, rows.ERROR):
             self.forget_retry(active, handler, ENDED)
         found = self.parks.get(active.identity)

@@ -1,13 +1,13 @@
 """A queue partition that this worker owns: its endpoints in memory, and the objects with the other parts of its state.
 
 If a partition comes back to a worker, the worker makes a new object from the rows. The old object is **gone**: nothing of it is committed
-any more, and results of handlers that still run for it are refused. So no generation numbers are needed: an old object is never used again.
+any more, and results of handlers that still run for it are refused. An old object is never used again. So no generation numbers are needed.
 
-``find`` looks for an endpoint in memory, and then in the rows. After that, the endpoint is in memory. If there are too many endpoints in
-memory, whole groups leave memory. If only a part of a group left memory, the group could get a second lane, and two of its handlers could
-run at the same time.
+The method ``find`` looks for an endpoint in memory, and then in the rows. After that, the endpoint is in memory. If there are too many
+endpoints in memory, whole groups leave memory. If only a part of a group left memory, the group could get a second lane. Then two of its
+handlers could run at the same time.
 
-All access is under ``Context.lock``: by the polling thread, and by runs between two handlers.
+The polling thread, and the runs between two handlers, use this object. They hold ``Context.lock`` while they do.
 """
 
 from __future__ import annotations
@@ -70,8 +70,9 @@ class Partition:
 
         Args:
             peer_identity: conversation id and the *peer's* side.
-            key: this side's key. It is used if the endpoint does not exist yet.
-            origin: origin of the endpoint's group: the peer service that began the dialog, or "" for this service. It is used like ``key``.
+            key: this side's key. It is used only if the endpoint does not exist yet.
+            origin: the origin of the endpoint's group, which is the peer service that began the dialog, or "" for this service. It is
+                used only if the endpoint does not exist yet.
         """
         active = self.actives.get(peer_identity)
         if active is not None and (not key or active.lane.name == (origin, key) or not active.is_hollow):
@@ -115,7 +116,7 @@ class Partition:
         return active
 
     def make_room(self, limit: int, *, committed: bool) -> None:
-        """Keep at most ``limit`` endpoints in memory, but never remove busy or uncommitted endpoints."""
+        """Remove endpoints from memory until ``limit`` are left. Endpoints that are busy or not committed stay, even above the limit."""
         self.groups.forget_large()
         if not self.gone:
             busy = {*self.groups.changed, *(active.lane for active in self.dirty)}
@@ -193,10 +194,11 @@ class Partition:
         """Open the partition after its rows are restored; return the positions to read from.
 
         Args:
-            committed: the consumer group's queue offset. It is no position to read from. It only shows that the partition must have a row.
+            committed: the consumer group's queue offset. The worker does not read from this offset. If it is larger than 0, the partition
+                must have a row.
 
         Raises:
-            InputLost: a topic was re-created, the partition's row is missing, or rows are damaged. A human must look.
+            InputLost: a topic was re-created, the partition's row is missing, or rows are damaged. A person must act.
             StateUpgradeError: a newer version of the service's code wrote state of this partition.
             DeclarationError: the service has open dialogs under a contract that it does not declare any more.
         """
@@ -274,7 +276,7 @@ class Partition:
         return position if self.input.is_behind else max(position, self.context.connection.queue_read_to(self.number))
 
     def has_handled_the_past(self) -> bool:
-        """Return True if all records, rows, commands and deadlines that are older than the opening of the partition are handled."""
+        """Return True if everything from before the opening of the partition is handled: records, rows, commands and deadlines."""
         return (
             (self.work.suspicion is None or not self.work.suspicion.left)
             and not self.parking.is_draining

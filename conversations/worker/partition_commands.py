@@ -34,7 +34,7 @@ def _tick(partition: Partition, order: Order) -> None:
 
 
 def _turn(partition: Partition, command: Command, operation: Switch) -> None:
-    """Turn the queue of this partition on or off. If the queue is in this state already, only the event is written."""
+    """Turn the queue of this partition on or off. If the queue is in the requested state already, only the event is written."""
     by, number = command.issued_by, uuid_text(command.command_id)
     if operation.on:
         queue_switch.turn_on(partition, by, operation.reason, number)
@@ -46,7 +46,7 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
     """Check that all letters of a command are open; return the effect that closes them.
 
     Raises:
-        LocalError: a letter is not open (any more), an offset is impossible, or the command has too many letters or another operation.
+        LocalError: a letter is not open (any more), an offset is impossible, the command has too many letters, or it has another operation.
     """
     operation = command.operations[0]
     if len(command.operations) > 1 or not isinstance(operation, Settle):

@@ -1,4 +1,4 @@
-"""Makes a worker known to the clients of its process, so that requests of clients can wait for replies."""
+"""Makes a worker known to the clients in the same process, so that requests of these clients can wait for replies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conversations.worker.partition import Partition
 
 
 class Presence:
-    """A worker as the clients of its process see it."""
+    """The part of a worker that the clients in the same process use."""
 
     def __init__(self, context: Context, partitions: Mapping[int, Partition], address: str) -> None:
         self._context = context

@@ -12,7 +12,7 @@ from conversations.worker.partition import Partition
 
 
 class Probe(NamedTuple):
-    """A peer's message that is being tried."""
+    """A message that is being tried. The brake is on for its peer."""
 
     partition: Partition
     parks: dict[bytes, Park]
@@ -20,15 +20,15 @@ class Probe(NamedTuple):
     park: Park
 
     def is_tried(self, now: int) -> bool:
-        """Return True if the message has not had its turn yet: it is due, or is in its lane."""
+        """Return True until the message has had its turn, or its partition is gone. Before its turn, the message is due or in its lane."""
         park = self.park
         return (park.taken or park.row.due <= now) and not self.partition.gone and self.parks.get(self.name) is park
 
 
 def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
-    """Release the messages of each peer for which the brake is off again. Then try the next message of each peer for which it is on.
+    """Release the waiting messages of each peer for which the brake went off.
 
-    A message is tried only if it is time for the next try.
+    If it is time for the next try, also try one message of each peer for which the brake is on.
     """
     brakes.look(now)
     if brakes.take_released():
@@ -40,9 +40,9 @@ def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
 
 
 def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
-    """Choose the next message to try for each peer for which the brake is on and no message is being tried.
+    """Choose one message of each peer with the brake on, and try it. Choose none if a message of the peer is being tried already.
 
-    Each search begins in another partition. Within a partition, the message whose last try is the longest time ago comes first.
+    Each search begins in another partition. In a partition, the message that has not been tried for the longest time is found first.
     """
     missing = brakes.missing(now)
     for partition, parks in _in_turn(partitions, brakes.take_turn()):
@@ -60,9 +60,9 @@ def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
 
 
 def _in_turn(partitions: list[Partition], turn: int) -> Iterator[tuple[Partition, dict[bytes, Park]]]:
-    """Yield the parks of each partition: those of handlers without a message, and those of dialogs.
+    """Yield two groups of parks of each partition: the parks of handlers without a message, and the parks of dialogs.
 
-    Each turn begins with another partition. After a turn for each partition, the two kinds of parks change their order.
+    Each turn begins with another partition. When every partition has been the first one, the order of the two groups is reversed.
     """
     for step in range(len(partitions)):
         partition = partitions[(turn + step) % len(partitions)]

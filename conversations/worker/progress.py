@@ -1,8 +1,8 @@
-"""The progress of a partition: its row with the positions and counts, and the bounds between records from before and after the start.
+"""The progress of a partition: its row with the positions and counts, and its bounds.
 
-Only the row decides about positions. Every record before a position has taken effect in a committed transaction, or is kept as a row. The
-consumer group's offset is only the fence: Kafka uses it to refuse commits of a former owner. The row also has the values that must
-survive a process: the number of unclean starts, the number of rollbacks in a row, and the queue switch.
+The positions in the row decide. Every record before a position has taken effect in a committed transaction, or is kept as a row. The
+consumer group's offset is only a fence. With this fence, Kafka refuses commits of a former owner. The row also has the values that must
+survive a process: the number of unclean starts, the number of consecutive rollbacks, and the queue switch.
 
 A start is **unclean** if the row does not say that the last owner gave the partition back cleanly. The **bounds** are the end offsets of
 the queue and of the commands at the start. After an unclean start, a record before the bounds may have killed the last process
@@ -26,14 +26,14 @@ class Progress:
         self.commands_bound = 0
         """Bound of the commands. The bound of the queue is ``row.bound``."""
         self.opened_at = 0
-        """Time at which the partition was opened: deadlines up to this time are from before the start."""
+        """Time at which the partition was opened. Deadlines up to this time are from before the start."""
 
     def change(self) -> None:
         """Write the row with the next transaction."""
         self.is_changed = True
 
     def depart(self) -> bytes:
-        """Encode the row for the transaction that is closed now."""
+        """Encode the row for the transaction of the step that is being closed."""
         self.is_changed = False
         return encode_partition(self.row)
 
@@ -98,13 +98,13 @@ class Progress:
     # -- handling -----------------------------------------------------------------------------------------
 
     def rolled_back(self) -> int:
-        """Count a rollback; return the number of rollbacks in a row."""
+        """Count a rollback; return the number of consecutive rollbacks."""
         self.row.rollbacks += 1
         self.is_changed = True
         return self.row.rollbacks
 
     def succeeded(self) -> None:
-        """Set the number of rollbacks in a row to 0: a handler succeeded."""
+        """Set the number of consecutive rollbacks to 0, because a handler succeeded."""
         self.row.rollbacks = 0
 
     def turn_off(self, cause: str, by: str, reason: str, now: int) -> None:

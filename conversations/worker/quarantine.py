@@ -1,9 +1,9 @@
 """Quarantine: if our own code fails around a handler, the partition is built anew, and the record that was being processed is given up on.
 
 The step that failed exists only in memory, and is not repaired. The partition is restored from its committed rows, and its records are
-read again. The record that was being processed is **condemned**: when it comes again, its policy is applied without a call of its handler,
-or it becomes a dead letter. If our code failed while a step was being closed, it is not known which record is to blame. Then the partition
-handles only one item in each step, until the failure happens again. The record of that step's only item is to blame.
+read again. The record that was being processed is **condemned**. When this record comes again, either its policy is applied without a call
+of its handler, or the record becomes a dead letter. If our code failed while a step was being closed, it is not known which record is to
+blame. Then the partition handles only one item in each step, until the failure happens again. The item of that step is to blame.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
 
 
 def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:
-    """Note a failure of our own code in a lane: the record of the item is to blame, unless no record can cause such a failure."""
+    """Note a failure of our own code in a lane. If a record can cause this kind of failure, the record of the item is to blame."""
     context = partition.context
     if partition.gone:
         return
@@ -59,10 +59,11 @@ def condemned(partition: Partition, item: Item) -> Condemned | None:
 
 
 def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
-    """Write the dead letter of a condemned record, and change nothing else.
+    """Write the dead letter and the event of a condemned record. The record has no other effect.
 
     Raises:
-        StateDamaged: the item has no record, or an earlier attempt to set it aside failed. A human must look at the partition.
+        StateDamaged: the item has no record, calls a handler without a message, or could not be set aside before.
+            A human must look at the partition.
     """
     why = text_of(found.failure)
     if found.times > 2 or not isinstance(item, Arrival | Order) or item.handler:

@@ -18,7 +18,7 @@ class QueueInput:
     def __init__(self) -> None:
         self.unread: list[Record] = []
         self.paused = False
-        """True while too many bytes wait in rows: no more records of the queue are routed."""
+        """True while too many bytes wait in rows. Then no more records of the queue are routed."""
         self.is_behind = False
         """True if some records were read but not routed yet. The position is before these records.
 
@@ -43,7 +43,7 @@ class QueueInput:
         self.is_behind = True
 
     def flow(self, *, is_held: bool) -> Sequence[Record]:
-        """Begin a step: return the unread records and clear the list. If the input is held, return no records and keep them."""
+        """Begin a step: return the unread records and clear the list. If the input is held, keep them and return no records."""
         self.is_behind = bool(self.unread) and is_held
         if is_held:
             return ()

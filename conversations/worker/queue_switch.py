@@ -1,8 +1,8 @@
 """The queue switch of a partition. While the queue is off, messages are accepted and kept in order, and no handler is called.
 
-Nothing is refused, and senders do not notice. Everything that would call a handler is parked until the queue is on. Acknowledgements,
-errors, commands and lifetimes take effect meanwhile. Service Broker turns a queue off by itself after five rollbacks in a row. A worker
-does the same after the number of rollbacks in ``WorkerSettings.rollbacks``, unless this setting is None.
+No record is refused, and senders notice nothing. Everything that would call a handler is parked until the queue is on. Acknowledgements,
+errors, commands and lifetimes take effect meanwhile. Service Broker turns a queue off by itself after five consecutive rollbacks. In a
+worker, the setting ``WorkerSettings.rollbacks`` is this number. If the setting is None, rollbacks do not turn a queue off.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def turn_off(partition: Partition, cause: str, by: str, reason: str, command: st
 
 
 def disabled(partition: Partition, command: str | None = None) -> Produced:
-    """Make the record of the ``QueueDisabled`` event. ``command`` is the id of the command that turned the queue off, if any."""
+    """Make the record of the ``QueueDisabled`` event. ``command`` is the id of the command that turned the queue off, or None."""
     row = partition.progress.row
     return partition.letters.event_record(
         events.QueueDisabled(row.off, by=row.off_by, reason=row.off_reason, command=command)
@@ -41,7 +41,7 @@ def disabled(partition: Partition, command: str | None = None) -> Produced:
 
 
 def turn_on(partition: Partition, by: str, reason: str, command: str) -> None:
-    """Turn the queue on with the next transaction; everything that waits for it becomes due, in order."""
+    """Turn the queue on with the next transaction; everything that waits for the queue becomes due, in order."""
     row = partition.progress.row
     if row.off:
         partition.progress.turn_on()

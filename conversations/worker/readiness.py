@@ -39,7 +39,7 @@ class Readiness:
         self._call = None
 
     def look(self, *, works: bool) -> None:
-        """Bring ``ready`` up to date; ``works`` is True if partitions are open and none is being restored."""
+        """Set or clear ``ready``. The argument ``works`` is True if partitions are open and none is being restored."""
         works = works and not self.is_unreachable()
         if works != self.ready.is_set():
             (self.ready.set if works else self.ready.clear)()

@@ -23,8 +23,8 @@ class Residents(dict[bytes, Active]):
         A group leaves as a whole. Otherwise it could get a second lane, and two of its handlers could run at the same time.
 
         A step that committed nothing may have loaded endpoints from their rows, for example to try a destination that is still blocked.
-        After such a step, room is made only if more endpoints are in memory than stayed last time. The endpoints that stayed could not
-        leave then, and they cannot leave now.
+        After a step without a commit, room is made only if there are more endpoints in memory than last time. The endpoints that could not
+        leave last time cannot leave now.
         """
         self._left = min(self._left, len(self))
         if len(self) <= limit or (not committed and len(self) == self._left):

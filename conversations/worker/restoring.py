@@ -87,7 +87,7 @@ class Restoring:
         return partition
 
     def _check_fresh(self, partition: Partition, restore: Restore) -> None:
-        """Refuse rows that are older than the group's committed offset: a leader that is cut off from its cluster may return them."""
+        """Refuse rows that are older than the group's committed offset. A leader that is cut off from its cluster may return such rows."""
         row = partition.outbox.read(rows.PARTITION)
         if row is None or not restore.with_row:
             return
@@ -101,7 +101,7 @@ class Restoring:
     def _note_stale(self, error: StaleAnswer) -> None:
         """Raise ``InputLost`` if all answers have been stale for ``Periods.stale_after``.
 
-        Within a minute, clients leave a leader that is cut off from its cluster. So answers that stay stale have another cause: lost rows.
+        Clients leave a leader that is cut off from its cluster within a minute. If answers stay stale for longer, rows are lost.
         """
         now = time.monotonic()
         self._stale_since = self._stale_since or now

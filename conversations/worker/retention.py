@@ -1,8 +1,8 @@
 """Retention: rows of closed dialogs, of commands and of letters are forgotten, and ticks advance log time.
 
-Tombstones and rows of commands make repeated records harmless. So these rows must outlive every repetition that is still in the log. Only
-log time decides when they are forgotten. Log time moves when records of the queue are read. On a queue that nobody writes to, log time
-stands still. Then a partition with tombstones writes a **tick** to its own commands from time to time. A tick takes effect only if
+Tombstones and rows of commands make repeated records harmless. So these rows must stay until no repeated record is left in the log. Only
+log time decides when these rows are forgotten. Log time moves when records of the queue are read. On a queue that nobody writes to, log
+time stands still. Then a partition with tombstones writes a **tick** to its own commands from time to time. A tick takes effect only if
 everything in the queue was read.
 """
 

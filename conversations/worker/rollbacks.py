@@ -1,4 +1,4 @@
-"""Rollbacks: steps that failed outside a handler. Nothing of such a step is committed, except the number of rollbacks in a row."""
+"""Rollbacks: steps that failed outside a handler. Of a failed step, only the number of consecutive rollbacks is committed."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from conversations.worker.partition import Partition
 
 
 class Room:
-    """The partition, as a draft sees it. The threads of handlers use it, so it reads shared state under ``Context.lock``."""
+    """The part of a partition that a draft uses. Threads of handlers call it, so it reads shared state under ``Context.lock``."""
 
     __slots__ = ("_partition", "body_limit", "delayed")
 

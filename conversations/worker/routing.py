@@ -100,7 +100,10 @@ def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> boo
 
 
 def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
-    """Ask for the announcement of the oldest waiting records. While records wait, their input is paused, so later records stay in Kafka."""
+    """Ask for the announcement of the oldest waiting records.
+
+    While records wait, the input from their topic is paused, and later records stay in Kafka.
+    """
     taking, flows, log = suspicion.taking, not partition.input.paused, partition.context.connection
     suspicion.invite_records(partition.input.unread if flows else (), taking.commands)
     holds = bool(partition.input.unread) and flows

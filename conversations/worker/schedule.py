@@ -1,11 +1,11 @@
 """The schedule of a partition: the deadlines of its endpoints, and the times at which its rows are forgotten.
 
-Two clocks are used. **Deadlines** (timers, lifetimes, acknowledgements, further attempts) use the worker's time. An entry that comes
-too early does no harm: nothing is due, and an entry is made for the next deadline. So an entry is never moved. An endpoint remembers
-the earliest entry that certainly exists, and gets a new entry only for an earlier deadline.
+Two clocks are used. **Deadlines** (timers, lifetimes, acknowledgements, further attempts) use the worker's time. If the time of
+an entry comes before the deadline, nothing is due, and a new entry is made for the next deadline. So an entry is never moved. An
+endpoint remembers the earliest entry that certainly exists, and gets a new entry only for an earlier deadline.
 
-**Forgetting** uses only log time, which moves only when records of the queue are read. The reason: a row that makes repeated records
-harmless must outlive every repetition that is still in the log. On a queue that nobody writes to, log time stands still. So a partition
+**Forgetting** uses only log time, because a row that makes repeated records harmless must stay until no repeated record is left in the
+log. Log time moves only when records of the queue are read. On a queue that nobody writes to, log time stands still. So a partition
 with tombstones writes a tick to its own commands from time to time. A tick takes effect only if everything in the queue was read.
 """
 
@@ -39,7 +39,7 @@ class Schedule:
     # -- deadlines ----------------------------------------------------------------------------------------
 
     def enter(self, active: Active, deadline: int) -> None:
-        """Enter a deadline of an endpoint; it must be earlier than the other entries of the endpoint."""
+        """Enter a deadline of an endpoint. The deadline must be earlier than the other entries of the endpoint."""
         active.enter(deadline)
         self.deadlines.add(deadline, active.identity)
 
@@ -58,7 +58,7 @@ class Schedule:
         self._heard = max(self._heard, log_time)
 
     def take_tick(self) -> int:
-        """Return the log time of a tick that has arrived since the last call, else 0."""
+        """Return the log time of a tick that has arrived since the last call; 0 if no tick has arrived."""
         heard, self._heard = self._heard, 0
         return heard
 

@@ -7,9 +7,9 @@ from typing import Protocol
 from uuid import uuid4
 
 PROCESS = uuid4().hex
-"""Id of this process. A record that this process announced has not killed the process.
+"""Id of this process. If a partition's row has this id, the announced records in the row have not killed a process.
 
-This is true even if the partition of the record went away and came back.
+This is also true after the partition went away and came back.
 """
 
 

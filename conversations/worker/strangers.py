@@ -1,4 +1,4 @@
-"""Strangers: records of dialogs that have no endpoint here, because it does not exist yet, is closed, or never existed."""
+"""Strangers: records of dialogs that have no endpoint here. The endpoint does not exist yet, is closed, or never existed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
 BEFORE_THE_FIRST = 16
-"""Limit for a dialog that never began here: its tombstone notes at most twice this number of messages as missing.
+"""Limit for the tombstone of a dialog that never began here: at most twice this number of messages are noted as missing.
 
-If a message number is so large that more messages would be missing, the tombstone does not note this number.
+A message number that would exceed this limit is not noted in the tombstone.
 """
 
 
@@ -29,7 +29,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
     active, envelope = item.active, item.envelope
     name = envelope.prefix.from_service
     if partition.context.destinations.is_invented(name):
-        # The sender has no queue for an answer. So no tombstone is needed: it would only prevent a second answer.
+        # The sender has no queue for an answer. So no tombstone is needed, because a tombstone only prevents a second answer.
         _set_aside(partition, item, told(Rule.SENDER, repr(name)))
         return False
     if envelope.kind not in (Kind.MESSAGE, Kind.END):
@@ -94,7 +94,7 @@ def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
 
 
 def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int, *, dead_lettered: int = 0) -> None:
-    """Write a tombstone for a dialog that does not exist here. The tombstone stays until the first message can no longer begin the dialog."""
+    """Write a tombstone for a dialog that does not exist here. It stays until the first message can no longer begin the dialog."""
     context = partition.context
     forget_at = (
         max(envelope.prefix.accept_until, partition.progress.row.queue_time, context.now) + context.periods.grace
@@ -136,7 +136,7 @@ def late(partition: Partition, item: Arrival) -> None:
 
 
 def left_behind(partition: Partition, item: Arrival) -> None:
-    """Write the dead letter of a message that was kept in a row, and whose dialog was closed before the message had its turn."""
+    """Write the dead letter of a message that was kept in a row. Its dialog was closed before the turn of the message."""
     active, envelope = item.active, item.envelope
     if envelope.kind is not Kind.MESSAGE:
         return

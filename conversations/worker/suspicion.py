@@ -1,4 +1,4 @@
-"""Suspicion: finds the record that kills the process. After an unclean start, older records run only after they are announced.
+"""Suspicion: finds the record that kills the process. After an unclean start, older records are processed only after they are announced.
 
 A start is unclean if the partition was not given back cleanly. Then one of its records may have killed the last process. All records
 from before the start are **suspect**. A suspect is **announced** before it is decoded (``taking``), and again before it is carried out:
@@ -9,8 +9,9 @@ its name is written into the partition's row, and committed.
                                                                    '-- the process dies: its name is found in the row
 
 The next process finds the names. A record that was announced when a process died has its next turn **alone**: no other suspect of the
-process runs at the same time (``stage``). If the process dies then, the death counts against the record. After ``settings.deaths`` such
-deaths, the record is given up on by its policy, without a call of its handler. If the process dies even then, the record is set aside.
+process runs at the same time (``stage``). If the process dies then, the death is counted for the record. When this
+count reaches the setting ``deaths``, the record is given up on by its policy, without a call of its handler. If the process dies even
+then, the record is set aside.
 
 Records that arrive after the start are not suspect. They run as usual, at the cost of one comparison.
 """
@@ -46,9 +47,9 @@ class Suspicion:
         """Waiting lanes that got an item after their items were last kept as rows."""
         self._waiting: deque[Lane] = deque()
         self._wanted: dict[str, Lane] = {}
-        """Lanes whose head is announced by the next commit, by the name of the head."""
+        """Lanes whose head is announced with the next commit. The key is the name of the head."""
         self._flying: dict[str, Lane] = {}
-        """Lanes whose head is announced by the commit under way, by the name of the head."""
+        """Lanes whose head is announced with the commit under way. The key is the name of the head."""
         self._coming: list[Lane] = []
         """Lanes whose head may run now."""
         self._allowed: set[str] = set()
@@ -91,12 +92,12 @@ class Suspicion:
         return name_of_untaken(record) in self.taking.allowed
 
     def killed_untaken(self, record: Record) -> str:
-        """Return why a record must not be decoded: too many processes died while they took only this record. Else return ""."""
+        """If too many processes died while they took only this record, return why it must not be decoded. Else return ""."""
         deaths = self._row.deaths.get(name_of_untaken(record), 0)
         return f"{deaths} processes died while it was taken, and nothing else" if deaths >= self._limit else ""
 
     def taken(self, record: Record, *, waits: bool) -> None:
-        """Note that a record was decoded, or set aside. If the record is a suspect item of a lane now (``waits``), remember its deaths."""
+        """Note that a record was decoded, or set aside. If it is now a suspect item of a lane (``waits``), keep the count of its deaths."""
         name = name_of_untaken(record)
         self.taking.allowed.discard(name)
         if not waits:
@@ -140,8 +141,8 @@ class Suspicion:
     def _goes_on(self, lane: Lane) -> bool:
         """Announce the head of a lane in place of its record. Return False if the record is not announced.
 
-        An item has another name than its record if it calls another handler, such as ``on_error``. Such an item keeps the turn of its
-        record, and does not wait for another turn.
+        If an item calls another handler, for example ``on_error``, the name of the item differs from the name of its record. Then the item
+        uses the turn of its record, and does not wait for another turn.
         """
         item = lane.items[0]
         record = item.record
@@ -173,7 +174,7 @@ class Suspicion:
         self._wanted = {}
         announced = sorted(self._allowed | self._flying.keys() | self.taking.announced())
         if (announced, self.alone) == (self._row.announced, self._row.alone):
-            self.committed()  # the row has the names already: all deadlines of a dialog have the same name
+            self.committed()  # the row has the names already, because all deadlines of a dialog have the same name
             return False
         self._row.announce(announced, alone=self.alone)
         return True
@@ -200,7 +201,7 @@ class Suspicion:
         return item.suspect and self._row.deaths.get(item.name, 0) > self._limit
 
     def doom(self, item: Item) -> ProcessDied | None:
-        """Return the failure that is applied to an item if too many processes died while only this item ran; None for all other items."""
+        """If too many processes died while only this item ran, return the failure that is applied to the item, else None."""
         deaths = self._row.deaths.get(item.name, 0) if item.suspect else 0
         if deaths < self._limit:
             return None

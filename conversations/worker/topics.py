@@ -57,7 +57,7 @@ class OwnTopics:
         return {self.state, self.commands, self.dead_letter}
 
     def look_for_retries(self, connection: Connection, policies: Sequence[PoisonPolicy]) -> None:
-        """Find out which retry topics exist. A wait without a retry topic is not shown: it is only in the state."""
+        """Find out which retry topics exist. If a wait has no retry topic, its parked messages are only in the state."""
         named = {
             retry_topic(self._namespace, self._service, delay_name(delay)): delay // timedelta(microseconds=1)
             for delay in waits(policies)

@@ -8,11 +8,11 @@ overtake the delayed envelope.
         |                                          ^
         '--blocked, or the dialog has such rows--> a delayed row --release, the destination is tried again
 
-If a destination refuses one record for good, the dialog of this record is given up on. The dialog is in ``refused`` until its lane has
-its turn (``undelivered``). Its delayed rows are not released any more.
+If a destination refuses one record for good, the dialog of this record is given up on. The dialog is in ``refused`` until the turn
+of its lane (``undelivered``). Its delayed rows are not released any more.
 
-A delayed envelope gets a new prefix when it is released. The prefix has the deadline before which the first message must begin the dialog.
-The period up to this deadline begins when the envelope is released.
+A delayed envelope gets a new prefix when it is released. The prefix has a deadline: the first message of the dialog
+must arrive before it. The period up to this deadline begins when the envelope is released.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Transmission:
         return len(found)
 
     def release(self) -> None:
-        """Transmit the delayed envelopes of the destinations that are not blocked, as many as the step's budget allows."""
+        """Transmit delayed envelopes to the destinations that are not blocked, as many envelopes as the step's budget allows."""
         delayed, blocked = self._waiting.delayed, self._context.destinations.blocked
         for topic in [topic for topic in delayed.to if topic not in blocked]:
             waiting = delayed.to.pop(topic)

@@ -1,4 +1,4 @@
-"""Undelivered: records that a topic refuses are kept as rows until the topic takes them, or are given up on with their dialog."""
+"""Undelivered: a record that a topic refuses is kept as a row until the topic takes it, or until its dialog is given up on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
             log.warning("an event could not be published: %s", (value or b"").decode("utf-8", "backslashreplace"))
         elif topic == context.topics.commands:
             _refuse_command(partition, out, refused)
-        elif not topic.startswith(context.topics.retry_prefix):  # else: the record only shows a row
+        elif not topic.startswith(context.topics.retry_prefix):  # else: a record of a retry topic only shows a row
             partition.transmission.delay(value[IDENTITY], topic, key, value)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID

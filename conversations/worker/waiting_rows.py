@@ -82,7 +82,7 @@ class Waiting:
 
     @property
     def added(self) -> int:
-        """Number of row numbers drawn, counted from ``FIRST_ROW``."""
+        """Difference between the next row number and ``FIRST_ROW``."""
         return self._next - FIRST_ROW
 
     def draw(self) -> int:

@@ -106,7 +106,7 @@ class Work:
 
     @property
     def runs(self) -> list[Run]:
-        """All runs: those from earlier steps, and those started in this step."""
+        """All runs: the runs of earlier steps, and the runs that this step started."""
         return [*self.slow.values(), *self._running]
 
     def take_ready(self) -> list[Lane]:
@@ -123,7 +123,7 @@ class Work:
             self._scheduler.start(run, mark)
 
     def abandon(self, run: Run) -> None:
-        """Refuse all later results of a run: its handler cannot be stopped."""
+        """Refuse all later results of a run, because its handler cannot be stopped."""
         self._scheduler.abandon(run)
 
     def leave(self, lane: Lane) -> None:

@@ -1,6 +1,6 @@
 """The worker runs in steps. Each step is one Kafka transaction.
 
-**Threads.** One thread polls: it alone talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``).
+**Threads.** Only the polling thread talks to Kafka, opens partitions and closes steps. Handlers run on other threads (``Threads``).
 Their requests are carried out under ``context.lock``, between two handlers of a lane. Any thread may use ``stop``, ``ready`` and
 ``counts``.
 
@@ -8,8 +8,8 @@ Their requests are carried out under ``context.lock``, between two handlers of a
 
 * Every record that a step routes is in the step's transaction, as a result or as a row. Records that the step does not route stay in the
   backlog, and the positions do not move past them.
-* Each call of ``poll`` may change the partitions: Kafka assigns them and takes them away in the middle of the call. So a list of partitions
-  or of records is out of date after a call of ``poll``. A new list must be taken from ``assignment``.
+* Each call of ``poll`` may change the partitions, because Kafka assigns partitions and takes them away in the middle of the call. So a list
+  of partitions or of records is out of date after a call of ``poll``. A new list must be taken from ``assignment``.
 
 **A commit** ends in one of five ways:
 
@@ -21,16 +21,16 @@ DestinationFailed   a topic refuses records: they are taken out, and become rows
 ``InDoubt``         it is unknown if the commit took effect: forget everything, and join again over a new connection
 ==================  ===================================================================================================
 
-A repeated commit has the same flights: no handler is called again.
+A repeated commit has the same flights, so no handler is called again.
 
 **Failures** differ in what they concern. An exception of a handler concerns its message (``failures``). An exception of our own code around
 a handler concerns the partition, which is built anew from its committed rows (``quarantine``). Damaged rows concern their partition, which
 is set aside. A failure of Kafka concerns the worker: it joins again, or it ends and its process is replaced.
 
-**Giving back.** When Kafka takes partitions away, it waits until ``revoked`` returns. Handlers get ``settings.revocation`` to finish, and
-their results are committed. The partition's row is marked clean, so that its next owner has no suspects. A handler that still runs is left
-behind: its message is a row, and the next owner calls its handler again. In ``lost`` it is too late to commit: the partitions are only
-forgotten.
+**Giving back.** When Kafka takes partitions away, it waits until ``revoked`` returns. Handlers get the time ``settings.revocation`` to
+finish, and their results are committed. The partition's row is marked clean, so that its next owner has no suspects. A handler that still
+runs is left behind. Its message is a row, and the next owner calls its handler again. When ``lost`` is called, it is too late to commit.
+So the partitions are only forgotten.
 """
 
 from __future__ import annotations
@@ -83,15 +83,15 @@ log = logging.getLogger("conversations.worker")
 IDLE = 0.1
 """Maximum wait of a poll, in seconds, if nothing is under way. A deadline may end the wait earlier."""
 BUSY = 0.005
-"""Maximum wait of a poll, in seconds, while slow handlers run: their results should not wait long."""
+"""Maximum wait of a poll, in seconds, while slow handlers run, because their results should not wait long."""
 COMMIT_TRIES = 100
 """Number of consecutive aborted transactions after which the worker joins again."""
 LEAVING = 10.0
-"""Seconds for which a stopping worker tries to commit, in addition to the time that its handlers get."""
+"""A stopping worker tries to commit for this many seconds after the time that its handlers get."""
 FENCES_AT_ONCE = 3
 """Number of consecutive fenced commits that are repeated without a wait."""
 FENCED_PAUSE = 0.1
-"""Maximum wait, in seconds, of the poll after each fenced commit beyond ``FENCES_AT_ONCE``.
+"""Maximum wait, in seconds, of a poll after a fenced commit, if more than ``FENCES_AT_ONCE`` consecutive commits were fenced.
 
 The worker learns in these polls which partitions were lost. This may take several polls, because the members of the group join again.
 """
@@ -190,7 +190,8 @@ class Worker:
     def stop(self) -> None:
         """Ask ``run`` to end. Any thread, and any signal handler, may call this method.
 
-        The current step is finished, handlers get ``settings.revocation``, and the last commit is tried for at most ``LEAVING`` seconds.
+        The current step is finished. Handlers get the time ``settings.revocation``.
+        The last commit is tried for at most ``LEAVING`` seconds.
         """
         self._stop_by = min(self._stop_by, time.monotonic() + self.settings.revocation.total_seconds() + LEAVING)
         self.stopping.set()
@@ -235,14 +236,14 @@ class Worker:
             return 0
         except StateDamaged as error:
             self._set_damaged_aside(error)
-        if self.scheduler.exhausted:  # not before the commit: the next process must know the failed attempts
+        if self.scheduler.exhausted:  # after the commit, because the next process must know the failed attempts
             raise LogError(
                 "too many handlers are past their time limit and cannot be stopped: the worker must be replaced"
             )
         return len(records)
 
     def _join(self) -> bool:
-        """Join the group; return False if Kafka cannot be reached now, so that the next step tries again.
+        """Join the group; return False if Kafka cannot be reached now. Then the next step tries again.
 
         Before the first join, an unreachable Kafka is an error, because the address may be wrong. After the first join, it is an outage,
         and the worker waits for the end of the outage. The worker also waits while Kafka answers that it is not ready.
@@ -276,7 +277,7 @@ class Worker:
     def _poll(self, timeout: float) -> Sequence[Record]:
         """Read records; if there are none, wait until something else must be done.
 
-        The wait ends with the next deadline of any partition. While handlers run the wait is short, because their results should not wait.
+        The wait ends with the next deadline of any partition. While handlers run, the wait is short, because their results should not wait.
         """
         limit = self.settings.batch
         if self.assignment.backlog:
@@ -338,11 +339,11 @@ class Worker:
     def _commit(self, partitions: Sequence[Partition] | None = None) -> None:
         """Close the step of these partitions (by default of all), and commit their flights in one transaction.
 
-        Endpoints leave memory only after the commit: until their rows are committed and landed, only memory has them.
+        Endpoints leave memory only after the commit. Before their rows are committed and landed, the endpoints are only in memory.
         """
         chosen = [p for p in (partitions or self.partitions.values()) if not p.gone]
         with self.context.lock:
-            self._raise_failure()  # a lane stopped halfway: nothing of the step is committed
+            self._raise_failure()  # if a lane stopped halfway, nothing of the step is committed
             flying = [partition for partition in chosen if closing.collect(partition)]
             self.context.budget.collected()
         if flying:
@@ -354,7 +355,7 @@ class Worker:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        """Raise a failure for which no record is to blame, if there is one. Then the worker ends, or sets a damaged partition aside."""
+        """If there is a failure that no record is to blame for, raise it. Then the worker ends, or sets a damaged partition aside."""
         if self.context.breakdowns.failure is not None:
             if (partition := self.partitions.get(self.context.breakdowns.failed_in)) is not None:
                 rollbacks.count(partition, self.context.breakdowns.failure)
@@ -364,7 +365,7 @@ class Worker:
         """Commit the flights that have departed, land them, and call their notices without the lock.
 
         Handlers continue during the commit, and their requests fill the next flights. A notice may call the application, and the
-        application may wait for a handler, whose run needs the lock. So no notice is called with the lock held.
+        application may wait for a handler, whose run needs the lock. So notices are called without the lock.
         """
         before = self._phase
         if before is Phase.STEPPING:
@@ -400,7 +401,7 @@ class Worker:
             flying = [p for p in flying if not p.gone]
             if not flying:
                 return [], {}
-            # Collected anew for each try: records may have been taken out of a flight, and a partition may be gone.
+            # Collected anew for each try, because records may have been taken out of a flight, and a partition may be gone.
             flights = {p.number: p.outbox.flying for p in flying if p.outbox.flying is not None}
             outs = [out for flight in flights.values() for out in flight.outs]
             offsets = {number: flight.queue for number, flight in flights.items()}
@@ -454,19 +455,19 @@ class Worker:
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[int]) -> None:
-        """Forget partitions that belong to another worker. Nothing of them is committed, and their handlers' later results are refused."""
+        """Forget partitions that belong to another worker. Their work is not committed, and later results of their handlers are refused."""
         with self.context.lock:
             self.context.breakdowns.forget(list(partitions))
         self.assignment.forget(partitions)
 
     def _advance_restores(self) -> None:
-        """Continue to restore; commit at once the rows of the partitions that were opened.
+        """Continue to restore. If partitions were opened, commit their rows at once.
 
-        This commit marks the rows as not given back, before the first record of the partitions is decoded.
+        This commit marks the partitions as not given back, before the first of their records is decoded.
         """
         opened = self.assignment.advance()
         if opened:
-            # Commit before any handler runs: if a handler kills the process, the next start must count as unclean.
+            # Commit before any handler runs. Then the next start counts as unclean if a handler kills the process.
             self._commit(opened)
         self.readiness.look(works=self.assignment.is_complete)
 
@@ -481,7 +482,7 @@ class Worker:
             self.assignment.set_aside(partition, why)
 
     def _set_damaged_aside(self, error: StateDamaged) -> None:
-        """Stop a partition with damaged rows in the middle of a step. If only its local copy is damaged, restore it; else set it aside.
+        """Stop a partition with damaged rows in the middle of a step. If only its local copy is damaged, build it anew; else set it aside.
 
         The step's work on this partition is only in memory, and is thrown away. The next step commits the work on the other partitions.
         """
@@ -496,9 +497,9 @@ class Worker:
             self.assignment.set_aside(self.partitions[error.partition], error.why)
 
     def _rejoin(self, error: InDoubt) -> None:
-        """Forget everything, and begin again from the topics: the outcome of a commit is not known.
+        """Forget everything, and begin again from the topics, because the outcome of a commit is not known.
 
-        Restoring waits until the old transaction is committed or aborted: the group's offset is asked for again until it is stable.
+        The restore waits until the old transaction is committed or aborted. It asks for the group's offset until this offset is stable.
         """
         log.warning("rejoining: %s", error)
         self.lost(self.assignment.forget_all())

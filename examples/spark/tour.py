@@ -59,7 +59,7 @@ def tour(bootstrap: str) -> None:
 
 
 def answers(messages: DataFrame, legs: DataFrame) -> DataFrame:
-    """Return two quantiles of the milliseconds from a leg's record to its answer's record, for each second in which legs came."""
+    """Return two quantiles of the milliseconds between the records of a leg and of its answer, for each second in which legs came."""
     logged = messages.where("type = 'Logged'").select(
         "conversation_id", F.col("body.Logged.row").alias("row"), F.col("appended_at").alias("answered_at")
     )

@@ -12,14 +12,14 @@ VARIABLE = "CONVERSATIONS_CACHE"
 
 
 class NoDirectory(LogError):
-    """A directory cannot be made or written. The message names the directory, and tells how to choose another one."""
+    """A directory cannot be made or written. The message has its path, and says how to choose another directory."""
 
 
 def cache_directory() -> Path:
     """Return the cache directory, ``$CONVERSATIONS_CACHE`` or else ``~/.cache/kafka-dialogs``. Make it if it does not exist.
 
     Raises:
-        NoDirectory: it cannot be made, for example because the user has no home directory.
+        NoDirectory: the directory cannot be made, for example because the user has no home directory.
     """
     chosen = os.environ.get(VARIABLE)
     fix = f"set {VARIABLE} to a directory on a writable volume"
@@ -34,7 +34,7 @@ def made(path: Path, fix: str) -> Path:
     """Make a directory for the owner alone, if it does not exist, and return it.
 
     Raises:
-        NoDirectory: it cannot be made; ``fix`` ends the message.
+        NoDirectory: the directory cannot be made. The message ends with ``fix``.
     """
     try:
         return private_directory(path)
@@ -46,7 +46,7 @@ def writable(path: Path, fix: str) -> Path:
     """Make a directory as ``made`` does, and check that this process may write into it.
 
     Raises:
-        NoDirectory: it cannot be made, or it is read-only for this process.
+        NoDirectory: the directory cannot be made, or it is read-only for this process.
     """
     if not os.access(made(path, fix), os.W_OK | os.X_OK):
         raise NoDirectory(f"directory {path} is read-only for this user; {fix}")

@@ -1,4 +1,4 @@
-"""Makes text from outside safe to print: it can neither control a terminal nor look like a line of this program."""
+"""Makes text from outside safe to print. The printed text cannot control a terminal, and cannot look like a line of this program."""
 
 from __future__ import annotations
 

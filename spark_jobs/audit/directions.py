@@ -14,7 +14,7 @@ COUNTS = (
     "sent", "accepted", "settled", "letters", "waiting", "parked", "held", "delayed", "in_flight", "duplicates", "missing",
     "reordered", "unaccounted",
 )  # fmt: skip
-"""Columns that count numbers; ``duplicates`` counts the records that repeat a number."""
+"""Columns with counts of numbers. The column ``duplicates`` has the number of records that repeat a number."""
 _CONSTANT = (
     "from_service", "to_service", "contract", "accept_until", "queue_time", "ack", "ack_early", "queue_partition"
 )  # fmt: skip
@@ -25,7 +25,7 @@ def directions(
 ) -> DataFrame:
     """Sum up the numbers of each direction.
 
-    ``times`` has the latest log time that each service has read: service, ``latest``. ``lost`` names the partitions whose
+    ``times`` has the latest log time that each service has read: service, ``latest``. ``lost`` has the partitions whose
     row is missing: (service, partition). The missing row may be the only cause of a fault in a dialog of these partitions. So
     such faults are counted in ``follow``, and not listed in ``faults``.
 
@@ -114,7 +114,8 @@ def _places() -> dict[str, Column]:
 def _known() -> dict[str, Column]:
     """Return columns that tell what can be judged.
 
-    ``knows``: the receiver's side; ``counts``: the sender's side; ``whole``: the whole direction.
+    The column ``knows`` is true if the receiver's side can be judged, and ``counts`` if the sender's side can be judged. The column
+    ``whole`` is true if the whole direction can be judged.
 
     A side can be judged if it has a row, and this row was not made again for a late record that was refused (``reborn``).
     ``forgotten`` is true if the receiver's row was deleted in time.
@@ -131,12 +132,12 @@ def _known() -> dict[str, Column]:
 
 
 def _absent() -> dict[str, Column]:
-    """Count the numbers that are not on the wire: ``lost`` counts sent numbers, and ``unfounded`` counts accepted numbers."""
+    """Count the numbers that are not on the wire. In ``lost`` is the count of sent numbers, in ``unfounded`` of accepted numbers."""
     r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
     tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
     told = F.col("missing") - F.col("missing_before_error")
-    # When a side ends, or before its ERROR, it may drop envelopes that it has not sent yet. The count ``discarded`` of a side has
-    # these envelopes, and also the messages of the peer that the side dropped.
+    # A side may drop unsent envelopes when it ends, or before it sends an ERROR. The count ``discarded`` of the side includes these
+    # envelopes, and also the messages of the peer that the side dropped.
     counted = told + F.greatest(F.col("missing_before_error") + tail - s.discarded, F.lit(0))
     passed_over = F.size(F.filter(r.missing, lambda it: it >= floor)) - F.col("late_numbers")
     accepted = r.next_in - floor - F.col("passed") - passed_over
@@ -150,7 +151,7 @@ def _tests(services: tuple[str, ...]) -> dict[str, Column]:
     r, s, knows, counts = F.col("r.end"), F.col("s.end"), F.col("knows"), F.col("counts")
     last, told = F.coalesce("last", F.lit(-1)), F.col("back_ack_early")
     remembered = F.col("begun_until") + GRACE_TIME
-    # The number of settled messages comes from two sources: accepted messages that no row keeps, and the receiver's count.
+    # The number of settled messages is found in two ways: from the accepted messages that no row keeps, and from the receiver's count.
     summed = knows & ~F.col("cut") & (r.handled >= 0) & (F.col("unfounded") == 0) & ~r.letters_cut
     settled, counted = F.col("messages") - F.col("kept_messages"), r.handled + F.col("lettered")
     unsent = F.when(counts, told > F.greatest(s.next_out - 1, last)).when(~F.col("cut"), told > last)

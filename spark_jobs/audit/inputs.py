@@ -6,8 +6,8 @@ Topics are read one after the other while services work. So the audit asks for t
 2. The ends of state topics. The state is read up to these ends.
 3. The ends of queues, dead letters and events again. These topics are read up to these ends.
 
-A step is one transaction. So the state that is read has the rows of all early records. And the queues, dead letters and events
-that are read have the records of all rows. Each check uses one of these two facts:
+A step is one transaction. So the rows of all early records are in the state that the audit reads. And the records of all these rows
+are in the queues, dead letters and events that the audit reads. Each check uses one of these two facts:
 
 * A check that looks for the rows of a record or a letter judges only early records and letters.
 * A check that looks for the records or letters of a row searches all records and letters that are read.
@@ -58,7 +58,7 @@ class Rules:
     namespace: str
     services: tuple[str, ...]
     wrong: frozenset[str]
-    """Texts of ``sent_by`` for forbidden messages: the contract lets only the other side send this message type."""
+    """Texts of ``sent_by`` for forbidden messages. Only the other side may send a message of this type."""
     partitions: Mapping[str, int]
     """Number of partitions of each topic of a service. Senders use this number, even if one of the topics has more partitions."""
 

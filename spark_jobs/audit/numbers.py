@@ -1,7 +1,7 @@
 """Facts about each number of a direction, joined with the rows of both sides, and the faults of the number.
 
 There is one row per dialog, direction and number. Facts without a number, for example acknowledgements, are in a row with number
--1. Each direction of a dialog with state rows has such a row.
+-1. Each direction of a dialog with state rows has a row with number -1.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def judged(numbers: DataFrame) -> DataFrame:
     after = by_number.rowsBetween(1, Window.unboundedFollowing)
     numbered, inside = F.col("number") >= 0, F.col("copies") > 0
     sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0))
-    # True if the beginning of the queue's partition is gone. The receiver's row tells this; else a record; else the sender's row.
+    # True if the beginning of the queue's partition is gone. This is read from the receiver's row. Without that row it is read
+    # from a record, and without a record it is read from the sender's row.
     cut = F.coalesce(F.col("r.end.cut"), F.max("wire_cut").over(all_of_it), F.col("s.end.peer_cut"), F.lit(True))
     there = numbers.withColumn("cut", cut)
     there = there.select(

@@ -14,7 +14,7 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.rows import fields_of
 
 _DECISIONS = {names.SKIPPED: Action.SKIP.lower(), names.EDITED: Action.EDIT.lower()}
-"""Reasons of letters that come only from a decision of an operator, each with the word for this decision in the event."""
+"""Reasons of letters that only a decision of an operator makes. Beside each is the word for the decision in the event."""
 
 
 def facts(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
@@ -29,7 +29,7 @@ def facts(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def _skips(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
-    """Return the numbers that an acknowledgement reports as skipped, and that no SKIPPED_BY_PEER event of their sender names."""
+    """Return the numbers that are skipped in an acknowledgement, but are in no SKIPPED_BY_PEER event of the sender."""
     e = F.col("envelope")
     queues = places.where("not is_commands").select("topic", "service", "partition", "position")
     told = inputs.records.where(F.col("why").isNull() & (e.kind == "ACK") & (F.size(e.skipped) > 0))
@@ -46,7 +46,7 @@ def _skips(inputs: Inputs, kept: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def _decisions(inputs: Inputs) -> DataFrame:
-    """Return the numbers with a decision of an operator that no RESOLVED event reports. Letters and parks show the decisions."""
+    """Return the numbers about which an operator decided without a RESOLVED event. The decisions are read from letters and parks."""
     resolved = inputs.events.where(F.col("event") == Resolved.NAME)
     before = inputs.extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
     action = F.create_map(*(F.lit(it) for pair in _DECISIONS.items() for it in pair))[F.col("reason")]

@@ -1,4 +1,4 @@
-"""Records of queues, joined with the dead letters, rows of open letters and events about them.
+"""Records of queues. Each record is joined with its dead letters, its rows of open letters, and its events.
 
 The common key is the **source** of a record: topic, partition and offset. The result is **facts** about dialogs for
 ``audit.numbers``: one row per record or letter.
@@ -21,10 +21,13 @@ SOURCE = ["topic", "partition", "offset"]
 FAILED = (names.HANDLER_FAILED, names.SKIPPED, names.PARKED_AT_END)
 """Reasons of final letters of accepted messages. The receiver counts these letters before it closes the dialog."""
 COUNTED = (*FAILED, names.AFTER_END, names.HELD_AT_END)
-"""Reasons of letters that the receiver's endpoint counts if they are about a message. It counts every letter with the reason REFUSED."""
+"""Reasons of letters. The receiver's endpoint counts a letter with such a reason only if the letter is about a message.
+
+The endpoint counts every letter with the reason REFUSED.
+"""
 PERIODS = periods()
 LIFE = f"INTERVAL {(PERIODS.letter_life - PERIODS.clock_ahead) // SECOND} SECONDS"
-"""Age from which a letter need not be open any more: the life of a letter, minus a day because clocks may disagree."""
+"""From this age on, a letter need not be open. It is the life of a letter, minus a day, because clocks may disagree."""
 
 
 def content_of(envelope: Column) -> Column:
@@ -41,7 +44,7 @@ def bytes_of() -> Column:
 
 
 def marks(inputs: Inputs) -> DataFrame:
-    """Return one row per source that a letter, a row of an open letter, or an event names."""
+    """Return one row per source that has a letter, a row of an open letter, or an event."""
     namespace = inputs.rules.namespace
     letters = _letters(inputs.letters, inputs.extents, namespace)
     said = letters.unionByName(_open_rows(inputs.rows, namespace), allowMissingColumns=True)

@@ -142,8 +142,9 @@ def sides(rows: DataFrame, kept: DataFrame, places: DataFrame, partitions: Mappi
     * ``shift`` and ``shift_to``: the smallest and largest difference between the number of a parked message and its index. They
       are equal if the numbers follow each other.
 
-    ``peer_cut`` of ``end`` is true if the beginning of the queue partition that this side sends to is gone. It is null if the row
-    does not name the peer (a tombstone), or if the peer's service is not audited. ``partitions`` is ``Rules.partitions``.
+    The field ``peer_cut`` of ``end`` is about the queue partition that this side sends to. It is true if the beginning of that
+    partition is gone. It is null if the row does not name the peer (a tombstone), or if the peer's service is not audited.
+    The argument ``partitions`` is ``Rules.partitions``.
     """
     ends, heads, shift = _ends(rows, places, partitions), _heads(rows), F.col("envelope.seq") - F.col("index")
     behind = kept.where("row = 'R'").select(F.col("of").alias("dialog"), "initiates", "index", shift.alias("shift"))
@@ -182,7 +183,7 @@ def _ends(rows: DataFrame, places: DataFrame, partitions: Mapping[str, int]) -> 
 
 
 def _sending(ends: DataFrame, queues: DataFrame, partitions: Mapping[str, int]) -> DataFrame:
-    """Add ``peer_cut``. The partition that a side sends to is computed as the owner of the side computes it."""
+    """Add ``peer_cut``. The owner of a side computes the partition that the side sends to in the same way."""
     counts = F.create_map(*(F.lit(it) for pair in partitions.items() for it in pair))
     peer, key = F.col("endpoint.peer"), F.col("endpoint.peer_key")
     place = partition_of(key, F.try_element_at(counts, peer))

@@ -204,7 +204,7 @@ def spare_parts(parts: Iterable[Part]) -> int:
 
 
 def number_of(batch: str) -> int:
-    """Return the number of the commit that a batch's files were written for."""
+    """Return the number of the commit for which the files of a batch were written."""
     return int(batch.partition("-")[0])
 
 

@@ -21,8 +21,8 @@ filled. If the bytes do not fit that type, all fields are null.
 
 A record is a message if its owner would accept it: it is an envelope, its header agrees with the envelope, and it is in the queue
 of the receiver, in the partition of its key. All other records are set aside: see ``read_set_aside``. If several records have the
-same number, the first in the log counts, as it does for the owner. The rows do not tell whether a message was handled, was skipped,
-or came after the end: see ``spark_jobs.delivery_audit``.
+same number, only the first in the log counts. The owner judges in the same way. The rows do not tell whether a message was handled,
+was skipped, or came after the end: see ``spark_jobs.delivery_audit``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def read_dialogs(
 
     The result has both directions of every dialog in which ``service`` takes part, under ``contract``. Without ``service`` it
     has the dialogs of all services. Without ``contract`` it has all contracts, and no ``body``. A read costs one shuffle of the
-    messages by dialog. Of a dialog that began before ``since``, only the later messages are read.
+    messages by dialog. If a dialog began before ``since``, only its messages from ``since`` on are read.
 
     ``bootstrap`` is the address of some brokers, or a ``Kafka`` with its namespace and settings. ``since`` and ``until`` are log
     times; by default the oldest and the newest record are included. ``options`` are further options of Spark's Kafka source.
@@ -94,11 +94,13 @@ def stream_dialogs(
 ) -> DataFrame:
     """Follow the messages of dialogs. Each message comes exactly once if its duplicates follow within ``remember``.
 
-    Rows are those of ``read_dialogs``. Each row leaves the query once. After a crash Spark may give the sink a batch again; the
-    sink must recognise it (``foreachBatch`` gets the number of the batch). ``remember`` is log time. For this time each message
-    costs a row of state, about 100 bytes on the executors' disks. Duplicates from producers and mirrors come within minutes. For
-    duplicates from a replayed topic, give the topic's retention. ``most`` limits the records of a batch, so that a long backlog
-    is read in pieces. The other arguments are those of ``read_dialogs``.
+    The rows are like the rows of ``read_dialogs``. Each row leaves the query once. After a crash Spark may give the sink a batch
+    again. The sink must recognise this batch (``foreachBatch`` gets the number of the batch).
+
+    The argument ``remember`` is log time. For this time each message needs a row of state, about 100 bytes on the executors' disks.
+    Duplicates from producers and mirrors come within minutes. For duplicates from a replayed topic, set ``remember`` to the topic's
+    retention. The argument ``most`` is the maximum number of records in a batch, so that a long backlog is read in pieces. The other
+    arguments are the same as in ``read_dialogs``.
 
     Raises:
         SourceError: there is no such service or contract, or Kafka does not answer.
@@ -122,7 +124,7 @@ def read_set_aside(
 ) -> DataFrame:
     """Read the records of queues that belong to no dialog, with their bytes and the reason.
 
-    Columns: topic, partition, offset, timestamp, key, value, headers, why. The arguments are those of ``read_dialogs``.
+    Columns: topic, partition, offset, timestamp, key, value, headers, why. The arguments are the same as in ``read_dialogs``.
     """
     wire = _wire(bootstrap, options)
     talkers = wire.talkers(service, None)

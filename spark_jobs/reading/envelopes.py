@@ -96,7 +96,8 @@ def decode(records: DataFrame, writers: Mapping[bytes, str]) -> DataFrame:
     ]
     first, *others = branches
     found = reduce(lambda case, branch: case.when(*branch), others, F.when(*first))
-    # Spark moves no filter before a generator such as explode(). A filter that Spark moved to before the decoding would decode again.
+    # Without explode(), Spark would run a later filter before the decoding, and would decode again for the filter. Spark never runs
+    # a later filter before explode().
     return records.select("*", F.explode(F.array(found)).alias("envelope"))
 
 
@@ -169,10 +170,10 @@ def header_of(e: Column) -> Column:
 
 
 def _zigzag(number: Column) -> Column:
-    """Encode a number as Avro does, from -1 to 2**34 - 1 (17 thousand million), which no dialog reaches; null for other numbers.
+    """Encode a number as Avro does; null if the number is not from -1 to 2**34 - 1.
 
-    All bytes are first computed as one large number, which is then written as bytes. Spark would make much more code for the
-    concatenation of single bytes.
+    No dialog reaches 2**34 - 1 (17 thousand million). All bytes are first computed as one large number. Then this number is written
+    as bytes. Spark would make much more code for the concatenation of single bytes.
     """
     case = F.when(number < -1, F.lit(None)).when(number == -1, F.lit(1)).when(number < 1 << 6, number * 2)
     for size in (13, 20, 27, 34):

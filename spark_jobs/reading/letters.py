@@ -2,7 +2,7 @@
 
 There is one row for each letter, or for each part of a letter that is too large for one record. The **source** of a letter is
 the original record. A source may have several letters, because further attempts and decisions of operators add letters.
-``newest`` keeps the last letter of each source.
+The function ``newest`` keeps the last letter of each source.
 
     letter                                name for operators, e.g. orders.queue-3-17
     service, partition, offset            place of the letter, in the dead-letter topic of this service
@@ -32,7 +32,9 @@ from spark_jobs.reading.wire import Moment, Wire
 def read_letters(
     spark: SparkSession, wire: Wire, services: Iterable[str], since: Moment | None = None, until: Moment | None = None
 ) -> DataFrame:
-    """Read all letters of services' dead-letter topics, including settled letters. ``newest`` keeps the last of each source.
+    """Read all letters of services' dead-letter topics, including settled letters.
+
+    To keep only the last letter of each source, call ``newest``.
 
     Raises:
         SourceError: the catalog does not know a service.
@@ -46,7 +48,7 @@ def read_letters(
 
 
 def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
-    """Make letters from decoded records of dead-letter topics; ``topics`` names the service of each topic."""
+    """Make letters from decoded records of dead-letter topics; ``topics`` has the service of each topic."""
     service = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))[F.col("topic")]
     source = _text(names.SOURCE_TOPIC)
     source_offset, failed_at = (_number(name) for name in (names.SOURCE_OFFSET, names.FAILED_AT))
@@ -72,9 +74,9 @@ def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
 
 
 def newest(letters: DataFrame) -> DataFrame:
-    """Keep the last letter of each source, which tells what became of the record.
+    """Keep the last letter of each source.
 
-    If a letter is in parts, keep the last record of each part.
+    The last letter tells what became of the record. If a letter is in parts, keep the last record of each part.
     """
     rest = [name for name in letters.columns if name not in {"letter", "part"}]
     found = letters.groupBy("letter", "part").agg(F.max_by(F.struct(*rest), "offset").alias("last"))
@@ -103,6 +105,9 @@ def _text(name: str) -> Column:
 
 
 def _number(name: str) -> Column:
-    """Read the number in a header; null if the text is not only digits. Other tools that list letters read the header in the same way."""
+    """Read the number in a header; null if the text has a character that is not a digit.
+
+    Other tools that list letters read the header in the same way.
+    """
     text = _text(name)
     return F.when(text.rlike(r"^[0-9]+$"), text.try_cast("long"))

@@ -9,8 +9,8 @@
     unacknowledged                                   number of messages, END included, that the peer has not acknowledged
     written_at                                       log time of the newest row of the side
 
-``parked`` has a row for each failed message behind which its dialog waits, and for each failed handler of a timer or an error that
-waits. In this table, such a message or handler is called the head:
+``parked`` has a row for each head. A head is a failed message for which its dialog waits. The failed handler of a timer or of an
+error is also a head while it waits:
 
     letter                          name of the head, for operators
     service, partition, conversation_id, initiator, key, contract, peer

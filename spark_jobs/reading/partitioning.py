@@ -10,7 +10,7 @@ _MURMUR2 = ("org.apache.commons.codec.digest.MurmurHash2", "hash32")
 
 
 def partition_of(key: Column, count: Column) -> Column:
-    """Return the partition, of ``count`` partitions, that each key belongs to. Keys must be UTF-8.
+    """Return the partition of each key, if there are ``count`` partitions. Keys must be UTF-8.
 
     The hash is a Java method, which Spark calls by reflection. A Python function would cost as much as decoding the envelope.
     Because of this call, Spark generates no whole-stage code for the checks next to it. This makes the query faster: whole-stage

@@ -1,6 +1,7 @@
 """Rows of state topics: the state of owners, with endpoints, parks and partitions.
 
-``read_history`` returns one row for each record of the topics, and ``read_rows`` only the newest row of each key. Columns:
+The function ``read_history`` reads one row for each record of the topics. The function ``read_rows`` reads only the newest row of
+each key. Columns:
 
     service, partition            service and partition of the state
     row                           first letter of the key: E endpoint or tombstone, F park, R parked, W waiting, ...
@@ -28,7 +29,7 @@ from spark_jobs.reading.identifiers import uuid_text
 from spark_jobs.reading.wire import Wire
 
 _IDENTITY_START, _NUMBER_START = 2, 19
-"""Positions in a key, counted from 1 as in SQL: of the byte after the letter, and of the byte after the identity of a side."""
+"""Two positions in a key: the first byte of the identity of a side, and the first byte of the number. Key bytes are counted from 1."""
 
 
 def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> DataFrame:
@@ -45,7 +46,7 @@ def read_history(spark: SparkSession, wire: Wire, services: Iterable[str]) -> Da
 
 
 def history_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
-    """Make rows from records of state topics; ``topics`` names the service of each topic."""
+    """Make rows from records of state topics; ``topics`` has the service of each topic."""
     name = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))
     kind = F.substring("key", 1, 1).cast("string")
     sided = kind.isin("E", "H", "D", "F", "R", "T")
@@ -92,7 +93,7 @@ def fields_of(name: str, value: Column | None = None) -> Column:
     """Decode a row's value by the schema ``name`` ("endpoint", "tombstone", "park", "waiting", "partition").
 
     The result is a struct with the fields of the newest version; null if the bytes have another schema. Some
-    of its times are eight bytes (``wake``, ``forget_at``, ``due``): ``instant_of`` reads them.
+    of its times are eight bytes (``wake``, ``forget_at``, ``due``). Read them with ``instant_of``.
     """
     value = F.col("value") if value is None else value
     reader = schemas.load(name, schemas.newest(name))

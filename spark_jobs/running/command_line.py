@@ -80,7 +80,7 @@ def parser_of(name: str, description: str, example: str) -> argparse.ArgumentPar
 
 
 def kafka_of(options: argparse.Namespace) -> Kafka:
-    """Return the Kafka that the options of ``parser_of`` name.
+    """Return the ``Kafka`` with the address, namespace and settings from the options of ``parser_of``.
 
     Raises:
         DeclarationError: no address is given, or the file of settings cannot be read.
@@ -121,7 +121,7 @@ def carry_out(
 
 
 def _code_of(error: Exception) -> Exit:
-    """Return the exit code for an expected error. If the error or its cause is a ``KafkaUnreachable``, that decides the code."""
+    """Return the exit code for an expected error. A ``KafkaUnreachable`` decides the code, also if it is the cause of the error."""
     if of_kafka := [code_of(it) for it in (error, error.__cause__) if isinstance(it, KafkaUnreachable)]:
         return min(of_kafka)
     return Exit.USAGE if isinstance(error, SparkJobError) else code_of(error)

@@ -13,7 +13,7 @@ HOW = "write it as module:NAME, for instance shop.contracts:LOANS for LOANS in s
 
 
 def find_contract(target: str) -> Contract:
-    """Import a contract. The current directory is on the search path, as for ``conversations run``.
+    """Import a contract. The current directory is on the search path; ``conversations run`` does the same.
 
     Raises:
         DeclarationError: the module or the name is missing, the code fails, or the value is not a contract.

@@ -2,7 +2,7 @@
 
 The rows of a day are in one file, in ``day=2026-09-01/``. A replacement first writes each changed day as a whole into a
 separate folder, with the new rows and the old rows that stay. When all these days are written, each new day takes the place of
-the old day. If the process dies during these moves, the next replacement or read moves the other days. A reader may miss a day for a
+the old day. If the process dies during these moves, the next replacement or read moves the remaining days. A reader may miss a day for a
 moment, but never finds a row twice. Only one writer may work at a time.
 """
 
@@ -26,7 +26,7 @@ class DayFiles:
     Args:
         spark: the session.
         directory: a path or URL without pattern characters such as ``*``; created if it is missing.
-        key: columns that name a row.
+        key: columns that identify a row.
         at: the column with the time of a row.
     """
 

@@ -1,6 +1,6 @@
 """Makes ``jars.lock``. Run ``python -m spark_jobs.running.make_lock`` after a change of JARS, and review the difference.
 
-The lock names every jar. Spark's own descriptors are not resolved: they ask for version 4.2.0 of ``spark-avro`` and
+The lock names every jar. Spark's own descriptors are not resolved, because they ask for version 4.2.0 of ``spark-avro`` and
 ``spark-token-provider-kafka``, which a mirror of Maven Central may lack. The versions in JARS work together
 (docs/decisions/0014).
 """

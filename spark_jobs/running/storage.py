@@ -95,9 +95,10 @@ class Directory:
         return True
 
     def write(self, name: str, text: str) -> bool:
-        """Write a new text file, whole or not at all. Return False if the file could not be renamed to its name.
+        """Write a new text file, whole or not at all. Return False if it was not written.
 
-        Only one process may write at a time. Unlike ``create``, this method works on every file system of Hadoop.
+        The text is first written to a hidden file. Then this file is renamed. The result is False if the renaming failed. Only one
+        process may write at a time. Unlike ``create``, this method works on every file system of Hadoop.
         """
         written = self._write_aside(name, text)
         if self.move(written, name):
@@ -119,7 +120,7 @@ class Directory:
 
     @cached_property
     def _exclusive(self) -> Any:
-        """Hadoop's newer client. Its ``rename`` replaces no file; some file systems do not support it."""
+        """Hadoop's newer client, whose ``rename`` replaces no file. Some file systems do not support this client."""
         return self._hadoop.FileContext.getFileContext(self._root.toUri(), self._configuration)
 
     @property

@@ -7,10 +7,10 @@ from tests.hostile.attacks import ATTACKS, Attack
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "attacks.md"
 HEAD = """# What was tried from outside
 
-This page lists attacks by programs or people who may write to a queue, to the commands of a service or to a shared topic, or who use the
-machine of a worker. Each attack has a test that shows that the attack fails, or a [decision](decisions/0022-what-comes-from-outside.md) that explains
-why it is allowed. `make hostile` sends the records of a hostile peer while honest dialogs run. `python -m tests.hostile.document` writes
-the table.
+This page lists attacks. The attacker may write to a queue, to the commands of a service or to a shared topic, or may use the machine of a
+worker. For each attack there is a test or a decision. The test shows that the attack fails. The
+[decision](decisions/0022-what-comes-from-outside.md) explains why the attack is allowed. `make hostile` sends the records of a hostile peer
+while honest dialogs run. `python -m tests.hostile.document` writes this page.
 
 | attack | the test that shows that the attack fails, or the decision |
 |---|---|

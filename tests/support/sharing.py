@@ -1,7 +1,8 @@
 """Groups of tests: when pytest-xdist divides the tests among several processes, each group stays in one process.
 
-Each process starts the broker or the Spark session that its tests need. So the tests of a file stay in one process, and so do all tests of
-a group in ``SHARED``. xdist's own groups do not work: xdist 3.8 writes the name of a group into a field that pytest 9.2 does not read.
+Each process starts the broker or the Spark session that its tests need. So the tests of a file stay in one process. All tests of a group
+in ``SHARED`` stay in one process, too. xdist's own groups do not work, because xdist 3.8 writes the
+name of a group into a field that pytest 9.2 does not read.
 """
 
 from xdist.scheduler import LoadScopeScheduling
@@ -30,7 +31,7 @@ def group_of(test: str) -> str:
 def begins_late(test: str) -> bool:
     """Return True if a test is in no group of ``SHARED``.
 
-    The groups of ``SHARED`` begin first, because they take longest: if they began last, they would run alone at the end.
+    The groups of ``SHARED`` begin first, because they take longest. If they began last, they would run alone at the end.
     """
     return not test.startswith(tuple(SHARED))
 

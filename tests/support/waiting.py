@@ -16,7 +16,7 @@ def until(
     """Check ``condition`` again and again until its result is true, and return the result.
 
     ``what`` names the condition in the error. ``seconds`` is the longest time to wait. ``pause`` is the number of seconds between two
-    checks: 0 if the condition itself polls or steps.
+    checks. It is 0 if the condition itself polls or steps.
     """
     deadline = monotonic() + seconds
     while not (found := condition()):
@@ -27,7 +27,7 @@ def until(
 
 
 def step_until(condition: Callable[[], object], *workers: Worker, seconds: float) -> None:
-    """Let the workers do steps, one worker after the other, until ``condition`` is true: at most ``seconds``."""
+    """Let the workers do steps, one worker after the other, until ``condition`` is true. Fail after ``seconds`` seconds."""
 
     def met() -> bool:
         if condition():

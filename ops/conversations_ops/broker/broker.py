@@ -42,11 +42,11 @@ LOG_DAYS = 7
 class EmbeddedBroker:
     """A Kafka broker for demos, tests and laptops; a context manager.
 
-    The directory ``data`` is kept when the broker stops. Without it the broker uses a temporary directory and removes it at the end.
-    Without ``port`` the broker takes a free port. ``settings`` override the default settings, which are made for a laptop.
+    The directory ``data`` is kept when the broker stops. Without ``data``, the broker uses a temporary directory and removes it at the
+    end. Without ``port``, the broker takes a free port. ``settings`` override the default settings, which are made for a laptop.
 
-    The broker ends with the process that started it, even if that process is killed. Several brokers may run at once. A start takes
-    about 4 s; the first start downloads 45 MB. A failed start raises BrokerError; the message says how to fix the cause.
+    The broker ends when the process that started it ends, even if that process is killed. Several brokers may run at once. A start
+    takes about 4 s; the first start downloads 45 MB. A failed start raises BrokerError; the message says how to fix the cause.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class EmbeddedBroker:
 
     @property
     def port(self) -> int:
-        """Port that clients connect to. It is known after the start, and stays the same after ``restart()``."""
+        """Port for clients. It is known after the start, and stays the same after ``restart()``."""
         if self._port is None:
             raise BrokerError("The broker has not been started: use `with EmbeddedBroker() as broker:`")
         return self._port
@@ -104,7 +104,7 @@ class EmbeddedBroker:
         return self._server is not None and self._server.exit_code is None
 
     def start(self) -> None:
-        """Start the broker and wait until it serves clients. After a BrokerError only the log is left, no process and no temporary data."""
+        """Start the broker and wait until it serves clients. A BrokerError leaves the log behind, but no process and no temporary data."""
         if self.running:
             return
         self._java = find_java()
@@ -122,7 +122,7 @@ class EmbeddedBroker:
         self._end(keep_log=crashed)
 
     def kill(self) -> None:
-        """Kill the server with SIGKILL, as in a crash. Its data stays for ``restart()``."""
+        """Kill the server with SIGKILL, as in a crash. The data of the server stays for ``restart()``."""
         if self._server is not None:
             self._server.kill()
             self._server = None
@@ -170,8 +170,8 @@ class EmbeddedBroker:
     def _run(self, layout: Layout) -> None:
         """Start the server. Try again if another program took the free port first, or if Kafka misread its metadata.
 
-        Kafka 4.3.1 misread its metadata on a busy machine: it reported that a record was corrupt, although it had just written the
-        record. The next start with the same data succeeded.
+        On a busy machine, Kafka 4.3.1 misread its metadata. It reported a corrupt record, although it had just written this record. The
+        next start with the same data succeeded.
         """
         for attempt in range(ATTEMPTS):
             port, controller_port = free_ports(2)
@@ -223,7 +223,7 @@ class EmbeddedBroker:
 
 
 def serves(bootstrap: str, cluster_id: str | None = None) -> bool:
-    """Return True if Kafka answers on the address within 5 s and names a broker. If ``cluster_id`` is given, it must be Kafka's."""
+    """Return True if Kafka answers on the address within 5 s with a list of brokers, and ``cluster_id`` is None or Kafka's cluster id."""
     client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     try:
         metadata = client.list_topics(timeout=5)

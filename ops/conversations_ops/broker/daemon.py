@@ -16,7 +16,7 @@ from conversations_ops.broker.named import Record, serve
 
 
 def answer(told: dict[str, object]) -> None:
-    """Send the only answer to the command that started this process, and discard later output. The command may end afterwards."""
+    """Send the only answer to the command that started this process. Discard later output, because the command may have ended by then."""
     os.write(1, json.dumps(told).encode() + b"\n")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -12,13 +12,13 @@ from conversations_ops.broker.errors import DataNotOurs, DiskFull
 from conversations_ops.broker.server import KAFKA_VERSION, Layout
 
 LEAST_FREE = 256 * 1024 * 1024
-"""Free bytes that a start needs: enough for some topics and their indexes. With fewer, Kafka could stop in the middle of a test."""
+"""Free bytes that a start needs, for some topics and their indexes. With fewer free bytes, Kafka could stop in the middle of a test."""
 
 
 def new_cluster_id() -> str:
     """Return a random cluster id in Kafka's form: 22 characters of URL-safe base64.
 
-    The id never begins with ``-``, because Kafka would read it as an option.
+    The id never begins with ``-``, because Kafka would take the id for an option.
     """
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
@@ -70,7 +70,7 @@ def read_marker(layout: Layout) -> str:
 
 
 def write_marker(layout: Layout) -> None:
-    """Mark the directory as ours. Callers do this before formatting, so that an interrupted formatting can be repeated."""
+    """Mark the directory as made by this program. This happens before the formatting, so that an interrupted formatting can be repeated."""
     layout.marker.write_text(json.dumps({"kafka": KAFKA_VERSION}) + "\n", encoding="utf-8")
 
 

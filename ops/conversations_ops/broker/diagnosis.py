@@ -26,7 +26,7 @@ def tail(log: Path, since: int = 0) -> list[str]:
 
 
 def diagnose(log: Path, since: int, what: str) -> BrokerError:
-    """Return the error for a failed start. It has a known cause and its fix, or else ``what`` and the last lines of the log."""
+    """Return the error for a failed start. For a known cause, its message has the fix; else ``what`` and the last lines of the log."""
     lines = tail(log, since)
     text = "\n".join(lines)
     if "Address already in use" in text:

@@ -75,11 +75,11 @@ class DataInUse(BrokerError):
 
 
 class StartFailed(BrokerError):
-    """Kafka ended, or did not answer in time, while starting."""
+    """While starting, Kafka ended, or did not answer in time."""
 
 
 class MetadataMisread(BrokerError):
-    """Kafka reported, while starting, that a good record of its metadata is corrupt. The next start usually succeeds."""
+    """While starting, Kafka reported a good record of its metadata as corrupt. The next start usually succeeds."""
 
 
 class NameTaken(BrokerError):
@@ -99,5 +99,5 @@ class NotTheBroker(BrokerError):
 
 
 def by_name(kind: str) -> type[BrokerError]:
-    """Return the error class with this name, or BrokerError for an unknown name. With it, a process raises the error of another process."""
+    """Return the error class with this name, or BrokerError for an unknown name. Errors of other processes are raised with it."""
     return next((each for each in BrokerError.__subclasses__() if each.__name__ == kind), BrokerError)

@@ -56,10 +56,10 @@ def broker_jars() -> tuple[Jar, ...]:
 
 
 def ensure_jars(jars: tuple[Jar, ...] | None = None, directory: Path | None = None, what: str = "Kafka") -> list[Path]:
-    """Return the paths of verified jars. Fetch missing and damaged jars first; if all are intact, do not use the network.
+    """Return the paths of verified jars. Fetch missing and damaged jars first; if all jars are intact, do not use the network.
 
-    The defaults are the broker's jars and the directory ``jars/`` of the cache. ``what`` names the jars in the progress display and
-    in errors. One process fetches at a time. Raises DownloadFailed, JarCorrupted, DiskFull.
+    The defaults are the broker's jars and the directory ``jars/`` of the cache. ``what`` is a name for the jars in the progress display
+    and in errors. Only one process fetches at a time. Raises DownloadFailed, JarCorrupted, DiskFull.
     """
     jars = broker_jars() if jars is None else jars
     directory = cache_directory() / "jars" if directory is None else directory
@@ -84,7 +84,7 @@ def digest(path: Path) -> str:
 
 @contextlib.contextmanager
 def fetch_lock(directory: Path) -> Iterator[None]:
-    """Keep other processes from fetching into the directory while the block runs. First wait, without limit, until no process fetches."""
+    """Keep other processes from fetching into the directory while the block runs. First wait, without limit, for a process that fetches."""
     with (directory / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -122,7 +122,7 @@ def fetch_one(jar: Jar, directory: Path, bar: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
         local = maven.local_copy(jar.coordinate)
         if local and local.stat().st_size == jar.size:
-            # Verify the copy, because the source may change between a check of the source and the copying.
+            # Verify the copy, not the source, because the source may change after its verification and before the copying.
             copy = Path(shutil.copyfile(local, Path(scratch) / jar.file_name))
             if digest(copy) == jar.sha256:
                 bar.advance(jar.size)

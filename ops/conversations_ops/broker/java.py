@@ -59,8 +59,8 @@ def major_version(launcher: Path) -> int | None:
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
     """Return the first Java that is new enough.
 
-    Raises JavaTooOld if all working Javas are too old; its message lists them. Raises JavaMissing if no Java works; its message lists
-    the launchers that do not run.
+    Raises JavaTooOld if all working Javas are too old. The message lists these Javas. Raises JavaMissing if no Java works. The message
+    lists the launchers that do not run.
     """
     environment = os.environ if environment is None else environment
     looked_at: list[str] = []

@@ -41,8 +41,8 @@ def _jgo() -> Any:
 def download(coordinate: str, directory: Path, advance: Advance) -> Path:
     """Download one jar, without its dependencies, into the empty ``directory`` or below it, and return its path.
 
-    The bytes are not verified, because jgo only warns about wrong checksums. ``advance`` is called whenever bytes arrive, with
-    their number. Raises NetworkError, OSError if the file cannot be written, and ExtraMissing if jgo is not installed.
+    The bytes are not verified, because jgo only warns about wrong checksums. Whenever bytes arrive, ``advance`` is called with their
+    number. Raises NetworkError, OSError if the file cannot be written, and ExtraMissing if jgo is not installed.
     """
     jgo = _jgo()
 
@@ -50,7 +50,7 @@ def download(coordinate: str, directory: Path, advance: Advance) -> Path:
     def progress(_name: str, _size: int) -> Iterator[Advance]:
         yield advance
 
-    logging.getLogger("jgo").setLevel(logging.ERROR)  # no checksum warnings: our callers verify the sha256
+    logging.getLogger("jgo").setLevel(logging.ERROR)  # no checksum warnings, because the callers verify the sha256
     context = jgo.MavenContext(
         resolver=jgo.PythonResolver(progress_callback=progress), repo_cache=directory, timeout=REQUEST_TIMEOUT
     )
@@ -66,7 +66,7 @@ def download(coordinate: str, directory: Path, advance: Advance) -> Path:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """Return the first error of a chain, because HTTP libraries wrap "connection refused" in other errors."""
+    """Return the first error of a chain. HTTP libraries wrap an error like "connection refused" in other errors."""
     while error.__context__ is not None:
         error = error.__context__
     return error

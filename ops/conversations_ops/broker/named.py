@@ -1,4 +1,4 @@
-"""Starts, finds and stops brokers with a name. Such a broker keeps running when the command that started it has ended."""
+"""Starts, finds and stops brokers with a name. A broker with a name keeps running after the end of the command that started it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Record:
 
 
 def serve(name: str, data: Path | None, port: int | None, ready: Callable[[Record], None]) -> None:
-    """Run a broker under a name until SIGINT or SIGTERM. When the broker serves clients, call ``ready`` with its record.
+    """Run a broker under a name until SIGINT or SIGTERM. As soon as the broker serves clients, call ``ready`` with its record.
 
     Raises NameTaken, EndedByItself, and the errors of ``EmbeddedBroker.start``.
     """
@@ -70,7 +70,7 @@ def serve(name: str, data: Path | None, port: int | None, ready: Callable[[Recor
 
 
 def start_detached(name: str, data: Path | None, port: int | None) -> Record:
-    """Start a broker that outlives this process. Fetch the jars here first, so that the user sees the progress.
+    """Start a broker that outlives this process. First fetch the jars in this process, so that the user sees the progress.
 
     Raises NameTaken, and the errors of ``EmbeddedBroker.start``.
     """
@@ -96,7 +96,7 @@ def start_detached(name: str, data: Path | None, port: int | None) -> Record:
 
 
 def understand(answer: str, log: Path, daemon: subprocess.Popen[str]) -> Record:
-    """Return the record in a daemon's answer of one line. If the answer has an error, raise it."""
+    """Return the record in a daemon's answer, which is one line. If the answer has an error, raise the error."""
     try:
         told = json.loads(answer)
     except ValueError:
@@ -110,7 +110,7 @@ def understand(answer: str, log: Path, daemon: subprocess.Popen[str]) -> Record:
 
 
 def stop(name: str) -> Record:
-    """Stop a named broker and wait for its end. Kill it after 30 s. Raises NotRunning, NotTheBroker."""
+    """Stop a named broker and wait for its end. If it has not ended after 30 s, kill it. Raises NotRunning, NotTheBroker."""
     record = find(name)
     if record is None or not is_held(name):
         forget(name)  # the broker may have crashed and left its record
@@ -149,14 +149,14 @@ def command_of(pid: int) -> list[str]:
 
 
 def find_all() -> list[tuple[Record, bool]]:
-    """Return every recorded broker, each with True if its process runs, and False if the broker has crashed."""
+    """Return the record of every broker, with True if its process runs, and with False if the broker has crashed."""
     names = sorted(path.stem for path in directory().glob("*.json"))
     records = ((name, find(name)) for name in names)
     return [(record, is_held(name)) for name, record in records if record is not None]
 
 
 def find(name: str) -> Record | None:
-    """Return the record of a named broker that runs or has crashed; None if the file is missing, damaged, or another user's."""
+    """Return the record of a broker that runs or has crashed; None if the file is missing, damaged, or belongs to another user."""
     path = record_path(name)
     try:
         if path.stat().st_uid != os.geteuid():
@@ -182,7 +182,7 @@ def write(record: Record) -> None:
 
 @contextlib.contextmanager
 def held(name: str) -> Iterator[None]:
-    """Hold the name while the block runs, and remove the record at its end. Raises NameTaken.
+    """Hold the name while the block runs, and remove the record at the end of the block. Raises NameTaken.
 
     A lock on a file shows that a broker runs. A process id would not show this, because the system reuses process ids.
     """
@@ -247,5 +247,5 @@ def lock_path(name: str) -> Path:
 
 
 def daemon_log(name: str) -> Path:
-    """Return the path of the log of the process that holds a broker. The log tells why that process failed."""
+    """Return the path of the log of the process that holds a broker. The log says why this process failed."""
     return directory() / f"{name}.daemon.log"

@@ -21,11 +21,11 @@ class ServerProcess:
     """
 
     def __init__(self, command: list[str], log: Path, scratch: Path | None) -> None:
-        """Start the command. If this process dies before it has stopped the command, the supervisor removes the directory ``scratch``."""
+        """Start the command. If this process dies and has not stopped the command, the supervisor removes the directory ``scratch``."""
         wrapped = [sys.executable, "-I", "-S", supervisor.__file__, str(scratch or ""), "--", *command]
         with log.open("ab") as output:
-            # In a new session, Ctrl-C at the terminal does not reach the server. The supervisor and the server get a process
-            # group of their own, which one signal can kill.
+            # In a new session, Ctrl-C at the terminal does not reach the server. The supervisor and the server also get their
+            # own process group, so that one signal can kill both.
             self._process = subprocess.Popen(
                 wrapped, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
             )

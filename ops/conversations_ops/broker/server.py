@@ -42,7 +42,7 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    # The group notices a killed member after 3 s, so failover can be watched and tested. All times are milliseconds.
+    # The group notices a killed member after 3 s, so failover can be watched and tested. All times are in milliseconds.
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
@@ -51,7 +51,7 @@ SETTINGS = {
     "group.consumer.heartbeat.interval.ms": "500",
     # The transaction of a killed producer is aborted soon after its transaction timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # After a SIGKILL the controller does not accept the restarted broker until its old session has expired.
+    # After a SIGKILL, the controller accepts the restarted broker only when the broker's old session has expired.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "log.retention.check.interval.ms": "60000",
@@ -87,14 +87,14 @@ class Layout:
 
     @property
     def marker(self) -> Path:
-        """File that marks the directory as made by this program, and names the version of Kafka that formatted it."""
+        """File that marks the directory as made by this program. It has the version of Kafka that formatted the directory."""
         return self.data / "kafka-dialogs.json"
 
 
 def render(layout: Layout, port: int, controller_port: int, further: Mapping[str, str] | None = None) -> str:
-    """Return the text of server.properties. ``further`` settings override all others.
+    """Return the text of server.properties. The settings in ``further`` override all other settings.
 
-    The address of the quorum voter is in this file only, not in the data. So a later start may use other ports.
+    The address of the quorum voter is only in this file, not in the data. So a later start may use other ports.
     """
     own = {
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",

@@ -12,10 +12,10 @@ BELOW_EPHEMERAL = range(20_000, 32_000)  # outgoing connections use ports from 3
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports on which no program listens now. Another program may take one of them first, so the caller may have to try again.
+    """Return ports on which no program listens now. Another program may take such a port first. Then the caller has to try again.
 
-    The ports lie below the range that systems use for outgoing connections. A port of that range would be a danger for a stopped
-    broker: a client that keeps trying to connect to the port can connect to itself. Then the broker cannot use its port again.
+    The ports are below the range that systems use for outgoing connections. With a port of that range, a client that tries to connect to
+    a stopped broker could connect to itself. Then the broker could not use its port again.
     """
     found: list[int] = []
     while len(found) < count:

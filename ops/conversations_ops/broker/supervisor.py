@@ -1,11 +1,11 @@
-"""Runs one child process, and ends it when the parent of this process ends. The parent holds the other end of standard input.
+"""Runs one child process, and ends the child when the parent of this process ends. The parent holds the other end of standard input.
 
 The parent starts this module by its path, ``python -I -S supervisor.py SCRATCH -- COMMAND...``. So this module imports only the
 standard library.
 
-Two things end the child: the line ``stop`` on standard input, and the end of standard input, which means that the parent has died. The
-child gets SIGTERM, and SIGKILL after GRACE seconds. If the parent has died, the supervisor removes the directory SCRATCH in its
-place ("": there is no such directory).
+Two things end the child: the line ``stop`` on standard input, and the end of standard input. Standard input ends when the parent has
+died. The child gets SIGTERM, and SIGKILL after GRACE seconds. If the parent has died, the supervisor removes the directory SCRATCH for
+the parent. If SCRATCH is empty, there is no directory to remove.
 
 The supervisor uses a pipe, because a pipe works on every system. PR_SET_PDEATHSIG exists only on Linux, and sends its signal when
 the parent *thread* ends.
@@ -33,7 +33,7 @@ def main(scratch: str, command: list[str]) -> int:
     orphaned = threading.Event()
 
     def watch() -> None:
-        # This does not read sys.stdin: the thread would hold the lock of sys.stdin while it waits, and the interpreter
+        # Do not read sys.stdin, because this thread would hold the lock of sys.stdin while it waits. Then the interpreter
         # would abort at its exit.
         if not os.read(STANDARD_INPUT, 64):
             orphaned.set()

@@ -44,7 +44,7 @@ def start(
     """Start a broker in the background and print its address.
 
     The broker listens only on 127.0.0.1. It runs until `conversations broker stop`. With --foreground, the command
-    waits and the broker ends with it.
+    does not end while the broker runs, and the end of the command is the end of the broker.
 
     \b
     Examples:
@@ -85,7 +85,7 @@ def status(
 ) -> None:
     """List the brokers of this machine, and check that they answer.
 
-    Exit code 3 means: there is no broker, or a broker has crashed or does not answer. In a script:
+    The exit code is 3 if there is no broker, or if a broker has crashed or does not answer. In a script:
     `conversations broker status || conversations broker start`.
     """
     with failures(as_json=as_json):
@@ -113,10 +113,10 @@ def line(record: Record, word: str) -> str:
 
 
 def suffix(name: str | None) -> str:
-    """Return the argument that names a broker in a suggested command; empty for the default broker."""
+    """Return the name of a broker as an argument of a suggested command. The text is empty for the default broker."""
     return "" if name in {None, DEFAULT_NAME} else f" {name}"
 
 
 def option(name: str | None) -> str:
-    """Return the option that names a broker in a suggested `start`; empty for the default broker."""
+    """Return the name of a broker as an option of a suggested `start`. The text is empty for the default broker."""
     return f" --name{suffix(name)}" if suffix(name) else ""

@@ -34,7 +34,7 @@ def check_reason(reason: str, *, dry_run: bool = False) -> None:
 
 @contextmanager
 def refusals(who: str, *, as_json: bool) -> Iterator[None]:
-    """If the block raises ``Refused``, print the refusal and exit with code 1. ``who`` names the owner that refused."""
+    """If the block raises ``Refused``, print the refusal and exit with code 1. ``who`` is the owner that refused."""
     from conversations_ops.operate.commands import Refused
 
     try:

@@ -30,7 +30,7 @@ from conversations_ops.printable import lines as indented
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
-    help="Decide about failed messages whose dialogs wait, and about dead letters that no dialog waits for.",
+    help="Decide about failed messages for which dialogs wait, and about dead letters for which no dialog waits.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
@@ -58,7 +58,7 @@ def list_letters(
         typer.Option("--all", help="With --detached: list also messages that arrived after the end of their dialogs."),
     ] = False,
     by: Annotated[
-        By | None, typer.Option(help="Group the letters by this field, and print only the numbers of each group.")
+        By | None, typer.Option(help="Group the letters by this field, and print one line for each group.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -208,7 +208,7 @@ def end(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """End the dialog with an error, which the peer receives. The message and all records behind it become dead letters.
+    """End the dialog with an error for the peer. The message and all records behind it become dead letters.
 
     \b
     Example:

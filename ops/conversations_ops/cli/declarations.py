@@ -27,7 +27,7 @@ Targets = Annotated[
 
 @app.command(epilog=EXIT_CODES)
 def check(targets: Targets, as_json: Json = False) -> None:
-    """Check that services have a handler for every message they may receive, and print their declarations. Needs no Kafka.
+    """Check that services have a handler for every message that they may receive. Print their declarations. Needs no Kafka.
 
     TARGET is written as for `conversations run`. If it is a context manager, the command enters and leaves it.
 
@@ -57,7 +57,8 @@ def apply(
 ) -> None:
     """Create the topics of services, correct the settings of existing topics, and write the services to the catalog.
 
-    A safer setting, such as a longer retention, is kept. No record is deleted. Each change is printed as a line.
+    If a topic has a safer setting, for example a longer retention, this setting is kept. No record is deleted. Each change
+    is printed as a line.
 
     \b
     Examples:

@@ -50,15 +50,16 @@ def demo(
     and no retry loop.
 
     15 flights of 14 aircraft departed, but have no arrival in the data. For
-    them the handler raises. It runs again at once, after 0.5 s and after 1 s.
-    Then the flight is held. Later flights of the same aircraft wait behind it,
-    in order. The flights of all other aircraft are handled meanwhile.
+    these flights the handler raises an exception. The handler runs again at
+    once, after 0.5 s and after 1 s. Then the flight is held. Later flights of
+    the same aircraft wait behind it, in order. The flights of all other
+    aircraft are handled meanwhile.
 
     Then the demo acts as an operator. It enters the arrival of one flight
-    (dead-letters edit). For the other flights it starts a new release of
-    aircraft-log, which counts such flights as diverted
-    (ops/conversations_ops/demo/mended.py). It gives the held flights back to
-    the new release: three first, then the rest (redrive).
+    (dead-letters edit). For the other held flights it starts a new release of
+    aircraft-log. The new release counts a flight without an arrival as diverted
+    (ops/conversations_ops/demo/mended.py). The demo gives the held flights back
+    to the new release: three first, then the rest (redrive).
 
     At the end every summary is compared with the result of plain code on the
     same CSV file. Every flight must be answered, once and in order, and no
@@ -66,7 +67,7 @@ def demo(
 
     Then Spark archives all messages in Parquet files. It audits all topics for
     lost, repeated and misordered messages. It adds up the flights and minutes
-    of each aircraft and day, and the sums must equal those of the CSV file.
+    of each aircraft and day. These sums must equal the sums of the CSV file.
 
     \b
     Examples:

@@ -55,7 +55,7 @@ def discard(
 ) -> None:
     """Close detached letters without sending anything. Their bytes stay in the dead-letter topic.
 
-    Name the letters, or give at least one condition that selects them. Try --dry-run first: it prints how many letters these are.
+    Give the names of the letters, or at least one condition on letters. Try --dry-run first, because it prints the number of letters.
 
     \b
     Examples:
@@ -120,8 +120,8 @@ def resubmit(
 def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Sequence[OpenLetter]:
     """Print the open letters of one service or of all services, and return them.
 
-    Unless ``every`` is True, the text only counts the messages that arrived after the end of their dialogs. An ordinary error of a
-    peer can cause many of these letters.
+    If ``every`` is False, the text has only the number of the messages that arrived after the end of their dialogs. An ordinary error
+    of a peer can cause many of these letters.
     """
     with failures(as_json=as_json):
         found = open_letters(kafka, service)

@@ -1,8 +1,8 @@
-"""Declares, once for all commands, the options for the Kafka cluster and for settings.
+"""Declares the options for the Kafka cluster and for settings. All commands share this declaration.
 
 The options may follow `conversations`, or the name of a command that uses Kafka. `Group` and `Command` move them from the
-parameters into the context, and `kafka_of` reads them there. While a command runs, CONVERSATIONS_SETTINGS has the path of
-the `--settings` file, so that every process that the command starts finds the file.
+parameters into the context, and `kafka_of` reads them there. While a command runs, the variable CONVERSATIONS_SETTINGS has
+the path of the `--settings` file. So every process that the command starts finds the file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Options:
     settings: list[str] = field(default_factory=list)
     """Values of ``--setting``, each NAME=VALUE."""
     told: set[str] = field(default_factory=set)
-    """Names of the options whose value came from the command line. Values of the environment and defaults do not replace these values."""
+    """Names of the options that the command line gave. The environment and the defaults do not replace the values of these options."""
 
 
 def _declared(
@@ -75,7 +75,7 @@ def _declared(
         ),
     ] = "",
 ) -> None:
-    """Declare the options: Typer builds them from this signature."""
+    """Declare the options. Typer builds the options from this signature."""
 
 
 def _options() -> list[Any]:
@@ -86,7 +86,7 @@ def _options() -> list[Any]:
 
 @contextlib.contextmanager
 def _kept(context: typer.Context) -> Iterator[None]:
-    """Move the options from the parameters of a command into the context. The last value on the command line counts."""
+    """Move the options from the parameters of a command into the context. The last value on the command line takes effect."""
     options = context.ensure_object(Options)
     for name in ("bootstrap", "namespace", "file"):
         value, source = context.params.pop(name), context.get_parameter_source(name)
@@ -134,7 +134,7 @@ class Group(TyperGroup):
 
 
 def arguments_of(context: typer.Context) -> list[str]:
-    """Return the options of the command line as arguments for another program. That program reads the environment itself."""
+    """Return the options of the command line as arguments for another program. The other program reads the environment itself."""
     options = context.ensure_object(Options)
     named = [f"--{name}={getattr(options, name)}" for name in sorted(options.told - {"file"})]
     return [*named, *(f"--setting={setting}" for setting in options.settings)]
@@ -155,12 +155,12 @@ def settings_of(context: typer.Context) -> Given:
 
 
 def kafka_of(context: typer.Context, settings: Given | None = None) -> Kafka:
-    """Return the Kafka cluster that the options in the context of a command name.
+    """Return the Kafka cluster of the options in the context of a command.
 
     Args:
         context: the context of the command.
         settings: the result of ``settings_of``, for a command that uses settings of the product. Without this argument,
-            such settings may stand only in the file, not after ``--setting``.
+            settings of the product may be only in the file, not after ``--setting``.
 
     Raises:
         typer.BadParameter: there is no address; a setting is wrong (see ``settings_of``); or ``settings`` is not given, and

@@ -38,7 +38,7 @@ def show_queues(
     service: AnyService = "",
     as_json: Json = False,
 ) -> None:
-    """Show which queues are on or off, why, and how many messages wait for a queue that is off.
+    """Show which queues are on, which are off and why, and how many messages wait for a queue that is off.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def turn_off(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Turn a queue off: no handler of the service is called. Messages that arrive wait, in order. No sender gets an error.
+    """Turn a queue off. No handler of the service is called. Messages that arrive wait, in order. No sender gets an error.
 
     Acknowledgements, errors of peers, commands and lifetimes still take effect.
 

@@ -67,7 +67,7 @@ def plan(
     ] = "",
     canary: Annotated[
         int,
-        typer.Option(min=0, help="Number of letters to try first, one by one. If a letter fails, the redrive ends."),
+        typer.Option(min=0, help="Number of letters to try first, one by one. If one of them fails, the redrive ends."),
     ] = 3,
     rate: Annotated[float, typer.Option(min=0.01, help="Letters per second after the canary letters.")] = 20.0,
     max_returns: Annotated[
@@ -81,7 +81,7 @@ def plan(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a plan with the held letters that match now. Later letters are not in the plan. No message is retried yet.
+    """Write a plan with the held letters that match now. Later letters are not in the plan. No message is retried now.
 
     \b
     Examples:
@@ -137,7 +137,7 @@ def start(
 ) -> None:
     """Carry out a plan. Stop it with Ctrl-C, or with `redrive stop` on any machine. Continue it with `redrive resume`.
 
-    A letter is left alone if it changed after the plan was made.
+    A letter that changed after the plan was made is not given back.
 
     Exit codes: 0 no letter failed again, 1 a letter failed again or the redrive ended early, 2 no such plan, or it was
     started before, 3 Kafka unreachable.
@@ -180,7 +180,7 @@ def stop(
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Ask a redrive to stop, on any machine. Letters that were given back are still handled. The other letters stay held."""
+    """Ask a redrive to stop. It may run on any machine. Letters that were given back are still handled. The other letters stay held."""
     from conversations_ops.operate.redrive.drive import stop as ask_to_stop
 
     kafka = kafka_of(context)
@@ -196,7 +196,7 @@ def watch(
     name: Name,
     as_json: Json = False,
 ) -> None:
-    """Show the progress of a redrive until it ends. With --json, show it once."""
+    """Show the progress of a redrive until it ends. With --json, print the present progress and exit."""
     from conversations.protocol.events import RedriveCounts, RedriveEnded
     from conversations_ops.operate.redrive.drive import events_of
 

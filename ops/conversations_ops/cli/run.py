@@ -25,7 +25,7 @@ from conversations_ops.settings.given import Given
 
 CODES = {Ended.STOPPED: Exit.FINE, Ended.DECLARATION: Exit.USAGE, Ended.UNREACHABLE: Exit.UNREACHABLE}
 SLOTS = ".slots"
-"""Directory of the slots in a directory of local copies. No service has a name that begins with a dot."""
+"""Directory of the slots, next to the directories of services with local copies. No service name begins with a dot."""
 START_ONE = " To start one on this machine: conversations broker start"
 
 app = typer.Typer()
@@ -68,10 +68,10 @@ def run(
 ) -> None:
     """Run services until Ctrl-C or SIGTERM.
 
-    TARGET names a Service or a function that returns a Service. It may also name a context manager or a generator
-    function, sync or async, that yields a Service. Each process enters it, so it can open resources for the handlers.
-    Modules are looked for in Python's own library, then in the current directory, then in installed packages.
-    Before the first run, `conversations apply TARGET` must create the topics.
+    TARGET is the name of a Service or of a function that returns a Service. It may also be the name of a context manager
+    or a generator function, sync or async, that yields a Service. Each process enters the context manager, so it can open
+    resources for the handlers. Modules are looked for in Python's own library, then in the current directory, then in
+    installed packages. Before the first run, `conversations apply TARGET` must create the topics.
 
     Settings are NAME=VALUE, after --setting or in the file of --settings. TARGET can also be (service, WorkerSettings).
     Options override the file, and the file overrides the code. The start prints settings that differ from the defaults.

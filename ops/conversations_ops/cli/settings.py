@@ -23,7 +23,7 @@ WIDTH = 110
 def listed(context: typer.Context, as_json: Json = False) -> None:
     """Print every setting with its value, its default and its meaning. Needs no Kafka.
 
-    The output can be used as a file for --settings. Settings that you give are checked, and printed with your values.
+    The output can be used as a file for --settings. The settings that you give are checked and printed with your values.
 
     \b
     Examples:

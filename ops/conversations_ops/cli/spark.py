@@ -44,7 +44,7 @@ def start(job: str, arguments: list[str]) -> None:
         show_error("PySpark is not installed: pip install 'kafka-dialogs[spark]'", "SparkUnavailable", as_json=False)
         raise typer.Exit(Exit.USAGE)
     module = f"spark_jobs.{job.replace('-', '_')}"
-    # -P keeps the current directory off the search path: its files cannot replace Python's own modules.
+    # -P keeps the current directory off the search path, so that its files cannot replace Python's own modules.
     os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606 - starts no shell, by intent
 
 

@@ -71,7 +71,7 @@ def show_warnings() -> None:
 
 
 def configure(worker: str, *, level: str, as_json: bool) -> None:
-    """Send every log record of this process to stderr, each with its conversation. This replaces an earlier logging set-up."""
+    """Send every log record of this process to stderr, each with its conversation. An earlier logging set-up is replaced."""
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(JsonLines(worker) if as_json else TextLines(worker))
     lines.addFilter(ConversationFilter())

@@ -15,8 +15,8 @@ from conversations_ops.printable import one_line
 def as_text(headers: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[str] = ()) -> str:
     """Return rows under headers as text. None is an empty cell.
 
-    At a terminal the columns are aligned, and long cells are folded, but never in the columns ``whole``. Behind a pipe each
-    row is one line, and tabs separate its cells, so that ``grep``, ``cut`` and ``awk`` can use it.
+    At a terminal, the columns are aligned. Long cells are folded, except in the columns ``whole``. Behind a pipe, each row is one
+    line, and tabs separate its cells, so that ``grep``, ``cut`` and ``awk`` can use it.
     """
     cells = [["" if cell is None else one_line(str(cell)) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -26,7 +26,7 @@ def as_text(headers: Sequence[str], rows: Iterable[Sequence[object]], whole: Col
         table.add_column(header, overflow="fold", no_wrap=header in whole)
     for row in cells:
         table.add_row(*map(Text, row))
-    # No colours: the text is printed with its control characters escaped.
+    # No colours, because colours are control characters, and the text is printed with its control characters escaped.
     console = Console(color_system=None)
     with console.capture() as captured:
         console.print(table)

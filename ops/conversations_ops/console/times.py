@@ -13,7 +13,7 @@ _PART = re.compile(r"(\d+)([dhms])")
 
 
 def instant(text: str) -> datetime:
-    """Read a time; without a zone it is UTC.
+    """Read a time. A time without a zone is in UTC.
 
     Raises:
         ValueError: the text is not a time.
@@ -26,7 +26,7 @@ def instant(text: str) -> datetime:
 
 
 def minute(text: str) -> datetime:
-    """Read a time without seconds; without a zone it is UTC.
+    """Read a time without seconds. A time without a zone is in UTC.
 
     Raises:
         ValueError: the text is not a time, or its seconds are not 0.
@@ -65,7 +65,7 @@ def written(span: timedelta) -> str:
 
 
 def moment(at: int) -> str:
-    """Write microseconds since 1970 as a time in UTC. A number that fits no year of the calendar stays a number."""
+    """Write microseconds since 1970 as a time in UTC. If the year is out of range, write the number."""
     try:
         return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):

@@ -43,7 +43,7 @@ class NeverArrived(Exception):
 PATIENT = PoisonPolicy(
     exception=NeverArrived, delays=[timedelta(0), timedelta(seconds=0.5), timedelta(seconds=1)], then=Then.HOLD
 )
-"""Try the message three more times, because the arrival may come late. Then hold it: it and later messages wait for an operator."""
+"""Try the message three more times, because the arrival may come late. Then hold it. This and later messages wait for an operator."""
 
 aircraft_log = Service("aircraft-log", accepts=[FLIGHTS], initiates=[SUMMARIES], state=Log, poison=[PATIENT])
 
@@ -57,7 +57,7 @@ def enter(leg: Leg, dialog: Dialog[Log]) -> None:
     else:
         depart(log, leg.scheduled + timedelta(minutes=leg.delay))
         if leg.arrival is None:
-            # The departure is in the log already. The exception undoes this: the state will be the same as before the message.
+            # The departure is in the log already. The exception undoes this, so the state is again the state before the message.
             raise NeverArrived(f"{leg.flight} left {leg.origin} for {leg.destination} and never arrived")
         fly(log, leg)
     dialog.send(Logged(row=leg.row, legs=log.legs, last=leg.last))
@@ -83,7 +83,7 @@ def fly(log: Log, leg: Leg) -> None:
 
 @aircraft_log.on_end(FLIGHTS)
 def close(dialog: Dialog[Log]) -> None:
-    """Send the summary on a new dialog in the same group, because nothing can be sent on a dialog that the peer has ended."""
+    """Send the summary on a new dialog in the same group. Nothing can be sent on the old dialog, because the peer has ended it."""
     group = dialog.group
     answer = group.begin_dialog(dialog.peer, SUMMARIES)
     answer.send(group.state.summary(group.key))

@@ -60,7 +60,7 @@ def _replies(aircraft: str, wanted: Expected, outcome: Outcome) -> Iterator[str]
 
 
 def _held(expected: Mapping[str, Expected], outcome: Outcome) -> Iterator[str]:
-    """Check that each aircraft's first flight without an arrival was held, that no other flight was held, and that none is held now."""
+    """Check that only the first flight without an arrival of each aircraft was held, and that no flight is held now."""
     wanted = {aircraft: each.held.row for aircraft, each in expected.items() if each.held is not None}
     found = {held.aircraft: held.leg.row for held in outcome.held}
     for aircraft in sorted(wanted.keys() | found.keys()):
@@ -71,7 +71,7 @@ def _held(expected: Mapping[str, Expected], outcome: Outcome) -> Iterator[str]:
 
 
 def _letters(expected: Mapping[str, Expected], found: list[DeadLetter]) -> Iterator[str]:
-    """Check that each held flight has one dead letter, and that the edited flight has a second one with its old bytes.
+    """Check that each held flight has one dead letter, and that the edited flight has a second dead letter with its old bytes.
 
     There must be no other dead letters.
     """

@@ -19,7 +19,7 @@ class Expected:
     logged: tuple[int, ...]
     """Rows of the flights that get into the log, in order: all flights of the aircraft."""
     held: Flight | None
-    """The first flight that departed without an arrival; None if there is none. It is held, and later flights wait behind it."""
+    """The first flight that departed without an arrival, or None. This flight is held, and later flights wait behind it."""
     edited: bool
     """True if an operator enters the arrival of the held flight. All other flights that departed without an arrival count as diverted."""
 
@@ -34,9 +34,9 @@ def expected(flights: Iterable[Flight]) -> dict[str, Expected]:
 
 
 def _to_be_edited(all_flights: Iterable[Sequence[Flight]]) -> Flight | None:
-    """Return the flight to edit.
+    """Return the flight to edit: the first in the file whose aircraft has no other flight without an arrival.
 
-    Only aircraft with exactly one flight without an arrival count. Of these flights, take the first in the file.
+    The flight itself has no arrival. If there is no such flight, return None.
     """
     vanished = [[flight for flight in flights if flight.vanished] for flights in all_flights]
     return min((only[0] for only in vanished if len(only) == 1), key=lambda flight: flight.row, default=None)
@@ -62,7 +62,7 @@ def _expected(aircraft: str, flights: Sequence[Flight], edited: Flight | None) -
 
 
 def _departure(flight: Flight) -> datetime:
-    """Return the departure, from its clock time in the file. The service computes it differently: it adds the delay to the schedule."""
+    """Return the departure from its clock time in the file. The service uses another way: it adds the delay to the scheduled time."""
     clock = flight.departure_clock or 0
     next_day = (flight.departure_delay or 0) > 0 and clock < flight.scheduled_clock
     return at(flight.day, clock) + timedelta(days=next_day)

@@ -16,12 +16,12 @@ DATA_FILE = Path("data", "flights.csv.zip")
 
 
 class NoFlights(Exception):
-    """The data file is missing, or is another file; the message says which."""
+    """The data file is missing, or it is another file. The message says which of the two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One row of the file. Clock times are numbers as in the file: 517 is 5:17. None stands for NA in the file."""
+    """One row of the file. Clock times are numbers, as in the file: 517 is 5:17. None means that the file has NA."""
 
     row: int
     """Number of the row in the file, from 1."""
@@ -62,7 +62,7 @@ class Flight:
 
 
 def at(day: date, clock: int) -> datetime:
-    """Return the time that a day and a clock time of the file mean; 2400 is midnight at the end of the day."""
+    """Return the time of a day and a clock time in the file. The clock time 2400 is midnight at the end of the day."""
     return datetime(day.year, day.month, day.day) + timedelta(hours=clock // 100, minutes=clock % 100)  # noqa: DTZ001 - the file knows no zones
 
 

@@ -16,7 +16,7 @@ from conversations_ops.demo.messages import Leg
 from conversations_ops.demo.workers import DemoFailed
 
 ARRIVED = 1_215
-"""The arrival that the operator enters: 12:15, written as the clock times in the file. The air time stays unknown."""
+"""The arrival that the operator enters. It is 12:15, in the form of the clock times in the file. The air time stays unknown."""
 FINE, SOMETHING_WAITS = 0, 1
 """Exit codes of `dead-letters list`."""
 TIMEOUT = 90.0
@@ -31,7 +31,7 @@ class Held:
     aircraft: str
     leg: Leg
     behind: int
-    """Number of flights that wait behind it."""
+    """Number of flights that wait behind this flight."""
 
 
 class Operator:

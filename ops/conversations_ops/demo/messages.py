@@ -50,7 +50,7 @@ class Summary(BaseModel):
     airports: list[str]
     """Airports of the legs that were flown, sorted by name."""
     longest_gap: int | None
-    """Longest time in minutes from one departure in the log to the next; None with fewer than two departures."""
+    """Longest time in minutes from one departure in the log to the next; None if the log has fewer than two departures."""
 
 
 FLIGHTS = Contract("Flights", sent_by_initiator=[Leg], sent_by_target=[Logged])

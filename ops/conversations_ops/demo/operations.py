@@ -18,7 +18,7 @@ class Desk(BaseModel):
     out_of_order: int = 0
     """Number of replies that were not the next expected reply. It stays 0 unless the order was lost."""
     summaries: list[Summary] = []
-    """The summaries that arrived. One is expected; a second summary would mean that a message took effect twice."""
+    """The summaries that arrived. One summary is expected. If there is a second summary, a message took effect twice."""
 
 
 operations = Service("operations", initiates=[FLIGHTS], accepts=[SUMMARIES], state=Desk)
@@ -26,7 +26,7 @@ operations = Service("operations", initiates=[FLIGHTS], accepts=[SUMMARIES], sta
 
 @operations.on(Logged)
 def count(logged: Logged, dialog: Dialog[Desk]) -> None:
-    """Count the replies and check their order. End the dialog only after the last reply: replies after the end would be lost."""
+    """Count the replies and check their order. End the dialog after the last reply, because replies after the end would be lost."""
     desk = dialog.group.state
     desk.replies += 1
     if logged.legs != desk.replies:

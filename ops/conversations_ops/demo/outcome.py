@@ -17,7 +17,7 @@ from conversations_ops.demo.operations import Desk, operations
 class Desks:
     """The newest state of every conversation group of ``operations``.
 
-    An aircraft has up to two groups: one that operations began (the flights), and one that aircraft-log began (the summary).
+    An aircraft has up to two groups. ``operations`` began the group of the flights, and ``aircraft-log`` began the group of the summary.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class DeadLetter:
     why: str
     """Type and text of the exception."""
     leg: Leg | None
-    """The flight in the letter; None if the letter has another record."""
+    """The flight in the letter; None if the record in the letter is not a flight."""
     source: tuple[str, int, int]
     """Topic, partition and offset of the record in the letter."""
 
@@ -115,6 +115,6 @@ class Outcome:
     """Number of flights that are held at the end."""
 
     def summary_of(self, aircraft: str) -> Summary | None:
-        """Return the summary of an aircraft; None unless there is exactly one."""
+        """Return the summary of an aircraft; None if there is no summary, or more than one."""
         summaries = self.desks.of(aircraft).summaries
         return summaries[0] if len(summaries) == 1 else None

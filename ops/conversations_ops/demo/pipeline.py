@@ -52,7 +52,7 @@ def run_pipeline(bootstrap: str, directory: Path, flights: Iterable[Flight], say
         DemoFailed: Spark failed, or took too long.
     """
     command = [sys.executable, "-P", "-m", "spark_jobs.demo", str(directory), "--bootstrap", bootstrap, "--json"]
-    # Spark writes the result to a file. A pipe could fill up, because this process reads only stderr meanwhile.
+    # Spark writes the result to a file. A pipe could fill up, because this process reads only stderr while Spark runs.
     with (
         TemporaryFile("w+", encoding="utf-8") as result,
         subprocess.Popen(command, stdout=result, stderr=subprocess.PIPE, text=True) as process,
@@ -118,7 +118,7 @@ def utilisation(flights: Iterable[Flight]) -> dict[Day, Flown]:
 
 
 def differences(found: dict[Day, Flown], wanted: dict[Day, Flown]) -> Iterator[str]:
-    """Yield a text for each day of an aircraft for which Spark's sums differ from the sums of the file."""
+    """Compare the sums of each aircraft and day. Yield a text for each pair if Spark's sums differ from the sums of the file."""
     for day in sorted(found.keys() | wanted.keys()):
         if found.get(day) != wanted.get(day):
             yield f"{day[0]} on {day[1]}: Spark has {found.get(day)}, the file {wanted.get(day)} (flights, minutes)"

@@ -19,14 +19,14 @@ from conversations.kafka.offsets import Place
 from conversations.ports import Record
 
 CONFIRMED_WITHIN = 30.0
-"""Seconds within which Kafka must confirm the last duplicates."""
+"""Maximum seconds until Kafka has confirmed the last duplicates."""
 
 
 class Replayer:
     """Appends a share of the records of some topics a second time: same partition, key, value and headers.
 
-    Only committed records are repeated, because a record of an aborted transaction counts as never sent. Half of the duplicates are
-    appended at once. ``finish`` appends the others, long after the records that they repeat.
+    Only committed records are repeated, because readers never see the records of an aborted transaction. Half of the duplicates
+    are appended at once. ``finish`` appends the other half, long after the original records.
 
     Args:
         kafka: the cluster.
@@ -66,7 +66,7 @@ class Replayer:
             raise self.failure
 
     def stop(self) -> None:
-        """Stop reading, and append no further duplicates. Only ``finish`` appends the remaining duplicates."""
+        """Stop reading, and append no further duplicates. The method ``finish`` appends the remaining duplicates."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -15,7 +15,7 @@ from conversations_ops.demo.screen import Screen
 
 BUSIEST = 8
 SHOWN = 10
-"""Largest number of mismatches that are printed; the rest is only counted."""
+"""Maximum number of printed mismatches. For the other mismatches, only their number is printed."""
 
 
 def facts(result: Result) -> dict[str, object]:
@@ -60,7 +60,7 @@ def messages(result: Result) -> int:
 
 
 def dropped(result: Result) -> int:
-    """Return the number of duplicates that were read without effect: without a dead letter and without a surplus reply or summary."""
+    """Return the number of duplicates that were read and had no effect: no dead letter, no surplus reply and no surplus summary."""
     places = {(*place, offset) for place, offset in result.faults.duplicates}
     kept = sum(letter.source in places for letter in result.outcome.letters)
     surplus = 0
@@ -183,7 +183,7 @@ def _pipeline(pipeline: Pipeline) -> Iterator[str]:
     for mismatch in pipeline.mismatches[:SHOWN]:
         yield f"[red]  {escape(mismatch)}[/]"
     equal, colour = pipeline.days - len(pipeline.mismatches), "red" if pipeline.mismatches else "green"
-    yield f"[bold {colour}]{equal:,} of {pipeline.days:,} days of an aircraft: flights and minutes equal the CSV[/]"
+    yield f"[bold {colour}]{equal:,} of {pipeline.days:,} daily sums of flights and minutes, by aircraft, equal the CSV[/]"
 
 
 def _table(title: str) -> Table:

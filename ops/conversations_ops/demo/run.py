@@ -39,11 +39,11 @@ WORKERS = 2
 DUPLICATED = 0.02
 """Share of the records on the wire that are appended a second time."""
 KILL_AT = 0.4
-"""A worker is killed when this share of all replies has arrived."""
+"""Share of all replies. When this share has arrived, a worker is killed."""
 STANDSTILL = 60.0
-"""Seconds without any progress after which the demo gives up."""
+"""Seconds. If there is no progress for this time, the demo fails."""
 DRAINING = 60.0
-"""Seconds within which the remaining records must be read at the end."""
+"""Maximum seconds for reading the remaining records at the end."""
 LOOK_EVERY = 0.3
 """Seconds between two requests for the condition of the workers."""
 
@@ -95,7 +95,7 @@ class Result:
 
 
 def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True) -> Result:
-    """Run the demo on a broker of its own.
+    """Start a broker, and run the demo on it.
 
     Raises:
         NoFlights: the data are not installed.
@@ -152,7 +152,7 @@ def _workers(kafka: Kafka, directory: Path, *, keep: bool) -> Iterator[Workers]:
         yield workers
     finally:
         try:
-            workers.stop()  # before Kafka stops, even after a failure: without Kafka the stop takes much longer
+            workers.stop()  # stop before Kafka stops, also after a failure, because the stop takes much longer without Kafka
         except BaseException:
             workers.kill()
             raise
@@ -178,7 +178,7 @@ class Demo:
         self._killed_at = self._look_at = 0.0
 
     def run(self, *, faults: bool) -> float:
-        """Send the flights, inject the faults, act as an operator, and wait for all summaries. Return how many seconds this took.
+        """Send the flights, inject the faults, act as an operator, and wait for all summaries. Return the seconds for all this.
 
         Raises:
             LogError, DemoFailed: the demo could not be carried out.
@@ -236,7 +236,7 @@ class Demo:
         return held
 
     def _watch(self, follower: Follower, sending: Sending, aircraft: int, *, faults: bool) -> None:
-        """Follow the state of operations until the number of aircraft with a summary is ``aircraft``."""
+        """Follow the state of ``operations`` until enough aircraft have a summary. ``aircraft`` is the number that is enough."""
         desks = self.outcome.desks
         title = f"{len(self._flights):,} flights of {self._aircraft:,} aircraft, answered:"
         moved_at, seen = time.monotonic(), (0, 0)
@@ -258,7 +258,7 @@ class Demo:
                     )
 
     def _harm(self, progress: Progress) -> None:
-        """Kill a worker when enough flights are answered. Afterwards note when a new process works in its place."""
+        """Kill a worker when enough flights are answered. Later, note the time when a new process works in its place."""
         faults, desks = self.faults, self.outcome.desks
         if time.monotonic() < self._look_at:
             return
@@ -273,7 +273,7 @@ class Demo:
             self._look_for_another(faults.killed)
 
     def _look_for_another(self, killed: Worker) -> None:
-        """Note the time if a new process works in place of the killed worker."""
+        """If a new process works in place of the killed worker, note the time."""
         if self.faults.back_after is None and any(
             worker.slot == killed.slot and worker.service == killed.service
             and worker.pid != killed.pid and worker.state == "running"

@@ -40,7 +40,7 @@ class Sender:
         self._client = client
         self._flights = flights
         self.begun = 0
-        """Number of flights whose block was begun. Another call of ``send_all`` continues with the flight after them."""
+        """Number of flights whose block was begun. Another call of ``send_all`` continues with the next flight."""
         self._left = Counter(flight.aircraft for flight in flights)
         self._dialogs: dict[str, str] = {}
         self.sent = 0

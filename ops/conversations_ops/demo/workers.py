@@ -1,4 +1,4 @@
-"""Runs the services of the demo as users do, with `conversations run` in its own process, and reads its health page."""
+"""Runs the services of the demo with `conversations run` in its own process, as users do. Reads the health page of this run."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Workers:
         return [_worker(found["service"], worker) for found in services for worker in found["workers"]]
 
     def kill_one(self, service: str) -> Worker | None:
-        """Kill a running worker of a service with SIGKILL and return it. Return None if no worker of the service is running now."""
+        """Kill a running worker of a service with SIGKILL, and return this worker. Return None if no worker of the service runs now."""
         for worker in self.look():
             if worker.service == service and worker.state == "running" and worker.pid is not None:
                 os.kill(worker.pid, signal.SIGKILL)

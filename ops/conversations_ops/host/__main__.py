@@ -1,7 +1,7 @@
 """``python -m conversations_ops.host DESCRIPTOR TARGET SLOT``: one worker process. The supervisor starts it.
 
 ``DESCRIPTOR`` is the pipe for the reports. The process takes the target and the slot from the orders on standard input. The
-arguments repeat them for people who list the processes of a machine.
+arguments ``TARGET`` and ``SLOT`` are only for people who list the processes of a machine.
 """
 
 import sys

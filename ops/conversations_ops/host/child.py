@@ -1,6 +1,6 @@
 """One worker process under `conversations run`. The supervisor starts it and sends it orders on standard input.
 
-The orders are JSON lines. The first order is the ``Spec``. When every process has loaded its target, ``{"start": SLOT}`` follows. Later
+The orders are JSON lines. The first order is the ``Spec``. When every process has loaded its target, ``{"start": SLOT}`` follows. Later,
 ``{"stop": true}`` may follow. If the input ends, the supervisor has died, and the process stops by itself. Reports to the supervisor
 go through a separate pipe, so that handlers may print.
 """
@@ -38,12 +38,12 @@ log = logging.getLogger("conversations.run")
 REPORT_EVERY = 1.0
 """Seconds between two status reports."""
 LEAVING = 10.0
-"""Seconds for the last commit and for leaving the group. They begin when the time for running handlers (``revocation``) is over."""
+"""Seconds for the last commit and for leaving the group. This time begins when the time for handlers (``revocation``) is over."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spec:
-    """The task of a worker process; the supervisor sends it as JSON."""
+    """The task of a worker process. The supervisor sends the task as JSON."""
 
     target: str
     bootstrap: str
@@ -51,9 +51,9 @@ class Spec:
     settings: dict[str, str] = dataclasses.field(repr=False)
     """Settings for librdkafka; passwords may be among them."""
     product: Sequence[Sequence[str]] = ()
-    """Settings of the product that were given. Each has three texts: the place where it was given, its name and its value."""
+    """Settings of the product that were given. Each setting has three texts: the place where it was given, its name and its value."""
     state: str | None
-    """Directory of the local copies; None keeps them in memory."""
+    """Directory of the local copies. If it is None, they are kept in memory."""
     slots: str
     """Directory of the files that reserve slots."""
     base: str
@@ -63,7 +63,7 @@ class Spec:
 
 
 class Ended:
-    """The ways in which a worker process can end. The supervisor decides what each of them means for the other processes."""
+    """The ways in which a worker process can end. The supervisor decides whether the other processes go on."""
 
     STOPPED = "stopped"
     DECLARATION = "declaration"
@@ -94,12 +94,12 @@ class Reports:
 
 
 class Orders:
-    """The orders to this process; they come from the supervisor or from a signal."""
+    """The orders to this process. An order comes from the supervisor or from a signal."""
 
     def __init__(self, source: BinaryIO, grace: float) -> None:
         self._source = source
         self.grace = grace
-        """Seconds that this process has to stop after the end of the input. Then it ends itself without cleaning up."""
+        """Seconds that this process has to stop after the end of the input. Then the process exits without cleaning up."""
         self._changed = threading.Condition()
         self._start: str | None = None
         self._stopping = False
@@ -137,7 +137,7 @@ class Orders:
             return None if self._stopping else self._start
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Register ``stop`` to be called when the process is told to stop. If the process was told already, call ``stop`` now."""
+        """Register the function ``stop``, which the order to stop calls. If this order has come already, call ``stop`` now."""
         with self._changed:
             self._stop = stop
             now = self._stopping
@@ -156,7 +156,7 @@ def main(descriptor: int) -> int:
     orders = Orders(source, grace(WorkerSettings().revocation))
     orders.listen()
     for number in (signal.SIGTERM, signal.SIGINT):
-        # Call ``stop`` in another thread: the signal may have interrupted the thread that holds the lock.
+        # Call ``stop`` in another thread, because the signal may have interrupted the thread that holds the lock.
         signal.signal(number, lambda *_: threading.Thread(target=orders.stop, daemon=True).start())
     search_here()
     kind, text = _work(spec, orders, reports)
@@ -165,7 +165,7 @@ def main(descriptor: int) -> int:
 
 
 def grace(revocation: timedelta) -> float:
-    """Return the seconds that a worker has to stop. After this time the worker counts as hung."""
+    """Return the seconds that a worker has for stopping. A worker that needs more time is treated as hung."""
     return revocation.total_seconds() + LEAVING
 
 

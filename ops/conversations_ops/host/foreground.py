@@ -24,7 +24,7 @@ def logged_to(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise KeyboardInterrupt while the block runs, as Ctrl-C does. So the block can end the processes that it started."""
+    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does, while the block runs. So the block can end the processes that it started."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -17,7 +17,7 @@ from conversations_ops.host.supervisor import GOOD
 Services = Callable[[], list[dict[str, Any]]]
 
 TIMEOUT = 5.0
-"""Seconds that a connection may last, from its beginning to its end."""
+"""Maximum duration of a connection, in seconds."""
 CONNECTIONS = 16
 """Maximum number of open connections. A further connection closes the oldest one."""
 
@@ -32,7 +32,8 @@ def verdict(services: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
     * ``starting``, ``joining``, ``restoring``, ``stopping``.
     * ``silent``: the worker has sent no report for 10 s.
     * ``stuck``: the worker has finished no step for 60 s.
-    * ``unreachable``: no broker has answered the worker for ``Periods.unreachable_after``; the field ``kafka`` says what the worker tries.
+    * ``unreachable``: for the period ``Periods.unreachable_after``, no broker has answered the worker. The field ``kafka`` says what the
+      worker tries.
     """
     healthy = all(worker["state"] in GOOD for service in services for worker in service["workers"])
     return 200 if healthy else 503, {"healthy": healthy, "services": services}
@@ -48,10 +49,10 @@ class _Connection:
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves each connection in a thread. The number of connections and the duration of each are limited.
+    """Serves each connection in a thread. The number of connections and the duration of each connection are limited.
 
-    So clients that connect and send nothing, or send very slowly, cannot use up the supervisor's descriptors or threads. Other
-    clients are still served.
+    Some clients connect and send nothing, or send very slowly. Because of the limits, these clients cannot use up the descriptors or
+    threads of the supervisor, and other clients are still served.
     """
 
     daemon_threads = True
@@ -78,7 +79,7 @@ class _Server(ThreadingHTTPServer):
             self._end(self._open.pop(0))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: a client may go away in the middle of its request."""
+        """Log nothing, because a client may go away in the middle of its request."""
 
     def _forget(self) -> None:
         self._open = [it for it in self._open if it.thread.is_alive()]
@@ -93,13 +94,13 @@ class _Server(ThreadingHTTPServer):
 def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -> Iterator[str]:
     """Serve ``GET /health`` in a thread, and yield its address.
 
-    ``/ready`` is the same page. ``/live`` answers 200 as long as the supervisor runs, even if workers are unhealthy. The supervisor
-    restarts dead workers itself, and a restart of the supervisor would not make Kafka reachable.
+    ``/ready`` is the same page. ``/live`` answers 200 as long as the supervisor runs, even if workers are unhealthy. A restart of the
+    supervisor would not help: it restarts dead workers itself, and its restart would not make Kafka reachable.
 
     Args:
         host: address of this machine to listen on.
         port: port to listen on; 0 takes a free port.
-        services: a function that returns the condition of the workers, by service. It is called for each request.
+        services: a function that returns the condition of the workers, by service. The function is called for each request.
         timeout: seconds that a connection may last.
 
     Raises:
@@ -125,7 +126,7 @@ def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
-            """Log nothing: probes come every second."""
+            """Log nothing, because probes come every second."""
 
     server = _Server((host, port), Page, timeout)
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()

@@ -7,11 +7,11 @@ from conversations.backoff import Backoff
 FIRST = 0.2
 LAST = 10.0
 HEALTHY = 60.0
-"""Seconds that a process must run to count as healthy. After the end of a healthy process, the next waiting time is ``FIRST``."""
+"""Seconds. If a process that has run for at least this time ends, the next waiting time is ``FIRST``."""
 
 
 class Restarts:
-    """Waiting times of one worker. They double from 0.2 s to 10 s as long as each process ends within a minute."""
+    """Waiting times of one worker. As long as each of its processes ends within a minute, they double from 0.2 s to 10 s."""
 
     def __init__(self) -> None:
         self._backoff = Backoff(FIRST, LAST)

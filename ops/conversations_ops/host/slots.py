@@ -13,7 +13,7 @@ from conversations.private_files import private_directory, private_file
 
 
 def host_name() -> str:
-    """Return the machine's name; ``-`` replaces characters that a file name or a transactional id must not have."""
+    """Return the machine's name. Characters that a file name or a transactional id must not have are replaced by ``-``."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", platform.node()).strip(".-") or "worker"
 
 
@@ -21,7 +21,7 @@ def take(directory: Path, base: str, preferred: str) -> tuple[str, IO[bytes]]:
     """Reserve the slot ``preferred``, or else the first free slot of ``base-1``, ``base-2``, ...
 
     The slot is reserved as long as the returned file is open, so the slot of a killed process is free at once. Two processes of
-    this machine never get the same slot: workers with the same transactional id would fence each other for ever.
+    this machine never have the same slot, because workers with the same transactional id would fence each other for ever.
     """
     private_directory(directory)
     for slot in chain([preferred], (f"{base}-{number}" for number in count(1))):

@@ -23,14 +23,14 @@ log = logging.getLogger("conversations.run")
 PROGRAM = "conversations_ops.host"
 """Module that a worker process runs."""
 SILENT = 10.0
-"""Seconds without a report after which a worker process counts as unhealthy."""
+"""Seconds. A worker process that sends no report for this time is unhealthy."""
 STUCK = 60.0
-"""Seconds without a step after which a worker counts as unhealthy."""
+"""Seconds. A worker that finishes no step for this time is unhealthy."""
 ALONE = 30.0
-"""Seconds after which a worker that joined the group and has no partitions counts as ``idle``: there are too few partitions for it."""
+"""Seconds. A worker that joined the group longer ago and has no partitions is ``idle``, because there are too few partitions for it."""
 GOOD = frozenset({"running", "idle"})
 LOADS = 5
-"""Number of kills of one worker after which the run ends. Only kills before all targets are loaded count.
+"""If one worker is killed this many times before all targets are loaded, the run ends.
 
 The loading of the worker's target probably causes these kills.
 """
@@ -61,7 +61,7 @@ class Child:
         """True if the present process has its slot."""
         self.ever_joined = False
         self.ended: RunEnd | None = None
-        """The end that the present process reported; None as long as it has reported no end."""
+        """The end that the present process reported; None if it has not reported its end."""
         self._restarts = Restarts()
         self._reports = -1
         self._partial = b""
@@ -133,7 +133,7 @@ class Child:
             self._joined_at = self._joined_at or time.monotonic()
 
     def died(self) -> int | None:
-        """Return None while the process runs. After its end, return its exit status and forget the process: later calls return None."""
+        """Return None while the process runs. After its end, return its exit status once. Later calls return None."""
         process = self.process
         if process is None or process.poll() is None:
             return None
@@ -159,7 +159,7 @@ class Child:
     # -- state of the worker ------------------------------------------------------------------------
 
     def state(self) -> str:
-        """Return one word for the state of the worker; the words in ``GOOD`` mean that it is healthy."""
+        """Return one word for the state of the worker. The worker is healthy if ``GOOD`` contains this word."""
         now, status = time.monotonic(), self._status
         if self.process is None:
             return "down"
@@ -201,8 +201,9 @@ class Supervisor:
     Args:
         specs: one spec for each target.
         workers: number of processes for each target.
-        grace: seconds that a process has to stop before it is killed. A worker with a longer ``revocation`` lengthens this time for all.
-        on_started: called once, when every process has loaded its target and has its slot.
+        grace: seconds that a process has for stopping before it is killed. A worker with a longer ``revocation`` lengthens this time for
+            all workers.
+        on_started: called one time, when every process has loaded its target and has its slot.
     """
 
     def __init__(
@@ -224,7 +225,7 @@ class Supervisor:
         return [{"service": service, "workers": workers} for service, workers in found.items()]
 
     def settings(self) -> dict[str, dict[str, list[str]]]:
-        """Return the settings that differ from the defaults, by service and name: the value and the default of each."""
+        """Return the settings that differ from the defaults, by service and name. Each setting has its value and its default."""
         return {child.service: child.settings for child in self.children}
 
     def run(self) -> RunEnd:
@@ -341,12 +342,12 @@ class Supervisor:
                 other.order({"start": other.slot})
 
     def _other_periods(self, child: Child) -> Child | None:
-        """Return a worker that has loaded its target, and has other periods than ``child``; None if there is none."""
+        """Return a worker that has loaded its target and has other periods than ``child``. Return None if there is no such worker."""
         mine = _periods(child)
         return next((other for other in self.children if other.service and _periods(other) != mine), None)
 
     def _mourn(self, child: Child, code: int) -> None:
-        """Decide what follows the death of a worker process: the end of the run, or a restart."""
+        """End the run or restart the worker, after its process has ended."""
         ended = child.ended
         hopeless = ended is not None and ended.kind in {Ended.DECLARATION, Ended.STATE}
         never = ended is not None and ended.kind in {Ended.UNREACHABLE, Ended.REFUSED}

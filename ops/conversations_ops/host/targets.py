@@ -1,7 +1,7 @@
-"""Finds the service that a target names.
+"""Finds the service of a target.
 
-A target ``module:attribute`` names a service, a function that returns a service, or a context manager or generator function that
-yields a service. Instead of a service, each target may also give the pair ``(service, WorkerSettings)``.
+A target ``module:attribute`` is the name of a service, of a function that returns a service, or of a context manager or generator
+function that yields a service. Instead of a service, each of these may give the pair ``(service, WorkerSettings)``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from conversations.service import Service
 log = logging.getLogger("conversations.run")
 
 PATIENCE = 3.0
-"""Seconds that an event loop has to run a callback. After that the loop counts as blocked for good."""
+"""Seconds that an event loop has to run a callback. If it needs longer, it is treated as blocked for good."""
 
 T = TypeVar("T")
 HOW = "Write it as module:attribute, for instance shop.orders:service for 'service' in shop/orders.py"
 
 
 class TargetError(DeclarationError):
-    """The target cannot be found, or it gives no service; the message says why."""
+    """The target cannot be found, or it gives no service. The message says why."""
 
 
 class Found(NamedTuple):
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
     service: Service[Any]
     settings: WorkerSettings | None
-    """The worker settings that the target gives; None if it gives only a service."""
+    """The worker settings of the target; None if the target gives only a service."""
 
 
 class HandlerLoop:
@@ -63,7 +63,7 @@ class HandlerLoop:
         if self.made is not None and self._thread is not None:
             self.made.call_soon_threadsafe(self.made.stop)
             self._thread.join(PATIENCE)
-            if not self._thread.is_alive():  # else a handler blocks the loop for good; the thread ends with the process
+            if not self._thread.is_alive():  # else a handler blocks the loop; the thread ends with the process
                 self.made.close()
 
     def comes_round(self) -> bool:
@@ -87,10 +87,10 @@ class HandlerLoop:
 def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
     """Find a target and yield its service.
 
-    If the target is a context manager, enter it first and leave it at the end. For an ``async`` context manager, do this on ``loop``.
+    If the target is a context manager, enter it first and leave it at the end. Enter and leave an ``async`` context manager on ``loop``.
 
     Raises:
-        TargetError: the module or attribute does not exist, or gives no service.
+        TargetError: the module or the attribute does not exist, or the attribute gives no service.
         DeclarationError: the module has an invalid declaration.
     """
     found = _called(target, _find(target), loop)
@@ -113,7 +113,7 @@ def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
                 log.error("the context manager %s is not left: a handler blocks its event loop", target)
     else:
         raise TargetError(
-            f"{target} is {found!r:.200}, which is neither a Service, nor (Service, WorkerSettings), nor a context manager that yields one. {HOW}."
+            f"{target} is {found!r:.200}. It is neither a Service nor (Service, WorkerSettings), and no context manager for them. {HOW}."
         )
 
 

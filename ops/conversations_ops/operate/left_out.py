@@ -16,12 +16,12 @@ class LeftOut:
         self._first = ""
 
     def add(self, place: str, why: object) -> None:
-        """Count a record. ``place`` is its place in the topic, ``why`` the reason."""
+        """Count a record that is left out. ``place`` is its place in the topic, and ``why`` is the reason."""
         self._first = self._first or f"{place}: {why!s:.300}"
         self.count += 1
 
     def tell(self) -> None:
-        """If records were left out, log their number, and for the first record its place and the reason."""
+        """Log how many records were left out, with the place and the reason of the first. Log nothing if there were none."""
         if self.count:
             many = "a record is" if self.count == 1 else f"{self.count} records are"
             log.warning("%s: %s not understood and left out; the first, %s", self._topic, many, self._first)

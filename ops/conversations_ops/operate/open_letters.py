@@ -80,7 +80,7 @@ class Selection(NamedTuple):
     conversation: str = ""
 
     def matches(self, it: OpenLetter) -> bool:
-        """Return True if the letter meets all conditions. A letter of another tool never does."""
+        """Return True if the letter meets all conditions. Return False for a letter of another tool."""
         return (
             not it.foreign
             and self.service in ("", it.service)
@@ -104,7 +104,7 @@ def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
 
     Args:
         kafka: the cluster and namespace.
-        service: list only letters of this service; if empty, of all services in the catalog.
+        service: list only letters of this service. If it is empty, list the letters of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -145,7 +145,7 @@ def _of(kafka: Kafka, service: str) -> list[OpenLetter]:
         for partition, table in tables(kafka, service, (rows.LETTER,)).items()
         for key in table
     }
-    # If several letters have the same source, the last letter counts. The parts of a large record count as one letter.
+    # Of several letters with the same source, keep only the last. So the parts of a large record become one letter.
     found = {(it.partition, it.topic, it.offset): it for it in (_letter(service, record) for record in records)}
     return [it for place, it in found.items() if it.foreign or place in is_open]
 

@@ -17,7 +17,7 @@ def parked_messages(kafka: Kafka, service: str = "") -> list[Parked]:
 
     Args:
         kafka: the cluster and namespace.
-        service: list only messages of this service; if empty, of all services in the catalog.
+        service: list only messages of this service. If it is empty, list the messages of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -31,7 +31,7 @@ def parked_message(kafka: Kafka, letter: str) -> Parked:
     """Return the parked message whose letter has this name.
 
     Raises:
-        LookupError: no parked message has this name, or it is not parked any more.
+        LookupError: no parked message has a letter with this name. The name is wrong, or the message is not parked any more.
         LogError: a topic cannot be read.
     """
     service = letter.rpartition(".")[0]
@@ -55,7 +55,7 @@ def _of(kafka: Kafka, service: str) -> list[Parked]:
 
 
 def parked_in(table: Mapping[bytes, bytes], kafka: Kafka, service: str, partition: int) -> list[Parked]:
-    """List the parked messages of a partition, as the rows in ``table`` show them. Leave out unreadable rows, with a warning."""
+    """List the parked messages of a partition from the rows in ``table``. Leave out unreadable rows, and log a warning."""
     left_out = LeftOut(service_topic(kafka.namespace, service, STATE))
     found = parked(
         table, service, partition, lambda key, why: left_out.add(f"partition {partition} row {key.hex()}", why)

@@ -42,11 +42,11 @@ class Queue(NamedTuple):
 
 
 def queues(kafka: Kafka, service: str = "") -> list[Queue]:
-    """List the queue of every partition, by service and partition.
+    """List the queues of all partitions, ordered by service and partition.
 
     Args:
         kafka: the cluster and namespace.
-        service: list only queues of this service; if empty, of all services in the catalog.
+        service: list only queues of this service. If it is empty, list the queues of all services in the catalog.
 
     Raises:
         DeclarationError: there is no such service.
@@ -61,8 +61,8 @@ def turn(kafka: Kafka, service: str, operation: Switch, by: str, wait: float) ->
 
     Raises:
         Refused: an owner refused the command.
-        LogError: Kafka did not accept the commands, or an owner did not answer within ``wait`` seconds. Such an
-            owner may still carry out the command later.
+        LogError: Kafka did not accept the commands, or an owner did not answer within ``wait`` seconds. An owner
+            that did not answer may still carry out the command later.
     """
     count = read_catalog(kafka).partitions(service) or 0
     now = time.time_ns() // 1_000

@@ -97,7 +97,7 @@ def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -
 
     Raises:
         DeclarationError: the resubmission began more than half of ``Periods.command_life`` ago. It cannot be continued, because
-            owners forget after ``command_life`` which commands took effect.
+            an owner does not know any more, after ``command_life``, which commands took effect.
         Refused: an owner refused a message. The letters of the sent messages are closed, and the other letters stay open.
         LogError: Kafka did not accept a command, or an owner did not answer in time. Another call continues the resubmission.
     """
@@ -122,7 +122,7 @@ def resubmit(kafka: Kafka, made: Resubmission, request: Request, *, end: bool) -
 
 
 def _begun(kafka: Kafka, made: Resubmission, request: Request, now: int) -> bytes:
-    """Return the id of the new dialog. An event with this id precedes the first message, so that a second run uses the same id."""
+    """Return the id of the new dialog. Write an event with this id before the first message, so that a second run uses the same id."""
     topic, old = events_topic(kafka.namespace), ConversationId(uuid_text(made.first.conversation_id))
     with Follower(kafka, [topic]) as follower:
         found = understood(follower.to_the_end(PATIENCE))

@@ -27,8 +27,8 @@ class Line(NamedTuple):
 def lines_of(path: str) -> list[Line]:
     """Read the NAME=VALUE lines of a file.
 
-    Empty lines and lines that begin with ``#`` are ignored. A file with settings of librdkafka may contain a password. If every
-    user of the machine can read such a file, a warning is logged.
+    Empty lines and lines that begin with ``#`` are ignored. Settings of librdkafka may contain a password. If the file has settings of
+    librdkafka and every user of the machine can read the file, log a warning.
 
     Raises:
         DeclarationError: the file cannot be read, or a line is not NAME=VALUE. The message has the number of the line, not its text.

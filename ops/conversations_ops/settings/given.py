@@ -48,7 +48,7 @@ class Given(NamedTuple):
     def without_options(self) -> Given:
         """Check that no setting of the product was given by ``--setting``, and return these settings unchanged.
 
-        Commands and jobs that read settings of the product only from the file use this check.
+        Some commands and jobs read settings of the product only from the file. They use this check.
 
         Raises:
             DeclarationError: a setting of the product was given by ``--setting``.
@@ -84,7 +84,7 @@ class Given(NamedTuple):
         """Return the settings of a worker: ``base`` or the defaults, with the given settings applied.
 
         Raises:
-            DeclarationError: settings contradict each other; the message names their places.
+            DeclarationError: settings contradict each other. The message has the places where they were given.
         """
         found = base or WorkerSettings()
         groups: dict[str, dict[str, Any]] = {name: {} for name in GROUPS}
@@ -117,10 +117,10 @@ class Given(NamedTuple):
 
 
 def given(options: Iterable[str] = ()) -> Given:
-    """Read the settings of the file that ``CONVERSATIONS_SETTINGS`` names, and of ``--setting`` options.
+    """Read the settings in the file of the variable ``CONVERSATIONS_SETTINGS``, and the settings in ``--setting`` options.
 
     Args:
-        options: each is ``NAME=VALUE``; they override the file.
+        options: texts of the form ``NAME=VALUE``. They override the file.
 
     Raises:
         DeclarationError: the file cannot be read, a setting does not exist, or a value is not valid.
@@ -160,7 +160,7 @@ def _is_ours(line: Line) -> bool:
 
 
 def shortened(settings: WorkerSettings) -> WorkerSettings:
-    """Divide all periods by the number in ``CONVERSATIONS_PERIODS_DIVIDED_BY``, which only tests set.
+    """Divide all periods by the number in the variable ``CONVERSATIONS_PERIODS_DIVIDED_BY``. Only tests set this variable.
 
     Raises:
         DeclarationError: the periods cannot be divided by this value.

@@ -11,9 +11,9 @@ from conversations.config import Brake, Limits, Periods, Unit, WorkerSettings
 GROUPS: dict[str, type[Any]] = {"worker": WorkerSettings, "brake": Brake, "limits": Limits, "periods": Periods}
 """The class of each group, by the first part of the names of its settings."""
 NEAR = 0.85
-"""Smallest similarity at which an unknown name counts as a misspelt setting of the product.
+"""Similarity of two names. An unknown name that is at least this similar to a setting of the product is a misspelling of that setting.
 
-A setting of librdkafka does not count: its similarity to every setting of the product is smaller than this number.
+No setting of librdkafka is taken for a misspelling, because all of them are less similar to every setting of the product.
 """
 
 
@@ -53,7 +53,7 @@ SETTINGS = _declared()
 
 
 def nearest(name: str) -> str | None:
-    """Return the setting of the product that an unknown ``name`` probably means; None if it may be a setting of librdkafka."""
+    """Return the setting of the product of which ``name`` is a misspelling; None if ``name`` may be a setting of librdkafka."""
     alone = [it.name for it in SETTINGS.values() if it.field == name]
     if alone:
         return alone[0]

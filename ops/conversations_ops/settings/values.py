@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def read(setting: Setting, text: str) -> Any:
-    """Return the value that ``text`` means; a bool for a switch.
+    """Return the value that is written as ``text``. For a switch, the value is a bool.
 
     Raises:
         ValueError: the text is not a valid value. The message explains which values are valid.

@@ -40,7 +40,7 @@ from conversations_ops.operate.state import PATIENCE as READING
 from conversations_ops.operate.state import tables
 
 PATIENCE = 60.0
-"""Seconds without an answer after which a run that waits for answers ends."""
+"""Seconds that a run waits for the next answer. Then the run ends."""
 PROGRESS = 2.0
 """Seconds between two progress events."""
 
@@ -82,7 +82,7 @@ class Drive:
         self._news = self._told = time.monotonic()
 
     def run(self) -> End:
-        """Carry out the plan. Return how the run ended: the plan was done, or the run ended early.
+        """Carry out the plan, and return how the run ended.
 
         Raises:
             LogError: Kafka cannot be read or written.
@@ -90,7 +90,7 @@ class Drive:
         services = sorted({it.service for it in self.plan.letters})
         topic = events_topic(self.kafka.namespace)
         with ExitStack() as stack:
-            # If an earlier run sent commands, read all events: the answers may have come after that run ended.
+            # If an earlier run sent commands, read all events, because answers may have come after the earlier run ended.
             since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [topic]))
             self._follower = stack.enter_context(Follower(self.kafka, [topic], since=since))
             self._producers = {service: CommandProducer(self.kafka, service) for service in services}
@@ -161,7 +161,7 @@ class Drive:
     # -- giving back -------------------------------------------------------------------------------------------------
 
     def _find(self, services: Iterable[str]) -> None:
-        """Read the parked messages, and record the letters that changed after the plan was made. Changed letters are left alone."""
+        """Read the parked messages, and record the letters that changed after the plan was made. Changed letters are not given back."""
         for service in services:
             for number, table in tables(self.kafka, service, NEEDED).items():
                 self._found |= {it.letter: it for it in parked_in(table, self.kafka, service, number)}
@@ -171,8 +171,8 @@ class Drive:
             if changed and self.outcomes[letter.letter] is Outcome.OPEN:
                 self._record(letter.letter, Outcome.CHANGED)
             elif not changed and self.outcomes[letter.letter] is Outcome.SENT:
-                # The letter is unchanged, so the earlier command is lost or still on its way. Give the letter back again:
-                # both commands have the same ticket, so only one takes effect.
+                # The letter is unchanged, so the earlier command is lost or still on its way. Give the letter back again.
+                # Both commands have the same ticket, so only one of them takes effect.
                 self.outcomes[letter.letter] = Outcome.OPEN
 
     def _give(self, letter: PlannedLetter) -> None:
@@ -232,7 +232,7 @@ def _publish(kafka: Kafka, event: RedriveEvent) -> None:
 
 
 def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
-    """Ask a redrive to stop, on any machine.
+    """Ask a redrive to stop. The redrive may run on any machine.
 
     Raises:
         LogError: Kafka did not accept the event, there is no such redrive, or the redrive has ended.

@@ -1,4 +1,4 @@
-"""The journal of a plan: a file next to it with the outcome of each letter, so that a stopped redrive can be resumed."""
+"""The journal of a plan: a file next to the plan file. It has the outcome of each letter, so that a stopped redrive can be resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Entry(NamedTuple):
 
     outcome: Outcome
     command: str = ""
-    """Id of the command that gave the letter back; empty if no command did."""
+    """Id of the command that gave the letter back; empty if the letter was not given back."""
 
 
 class Journal:
@@ -32,7 +32,7 @@ class Journal:
     def begin(self) -> None:
         """Create the file, which marks the plan as started.
 
-        If the file exists, add a line break: a crash may have cut off its last line.
+        If the file exists, add a line break, because a crash may have cut off its last line.
         """
         with self.path.open("a", encoding="utf-8") as file:
             file.write("\n" if file.tell() else "")

@@ -14,14 +14,14 @@ class Outcome(StrEnum):
     OPEN = "open"
     """Not given back yet."""
     SENT = "sent"
-    """Given back; the owner of its dialog has not reported the outcome yet."""
+    """Given back; the owner of the dialog has not reported the outcome yet."""
     HANDLED = "handled"
     BACK = "came back"
     """The message was given up on again: it is held again, or its policy had another effect."""
     ENDED = "dialog ended"
     """The dialog ended before the message was tried."""
     CHANGED = "changed"
-    """Left alone: after the plan was made, another decision was made about the message, or it failed again."""
+    """Not given back: somebody else decided about the message after the plan was made, or the message failed again."""
 
     @property
     def final(self) -> bool:

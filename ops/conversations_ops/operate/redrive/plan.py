@@ -1,4 +1,4 @@
-"""A redrive plan: the letters that matched at one moment, and the pace. Operators read the plan file before they start it."""
+"""A redrive plan: the letters that matched at one moment, and the pace. Operators read the plan file before they start the redrive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = re.compile(r"rd-[0-9a-f]{1,16}")
 
 
 class PlannedLetter(NamedTuple):
-    """One failed message as it was when the plan was made. If the message has changed when the redrive runs, it is left alone."""
+    """One failed message as it was when the plan was made. If the message changes before the redrive reaches it, it is not given back."""
 
     letter: str
     service: str
@@ -30,7 +30,7 @@ class Care(NamedTuple):
     """The pace of a plan."""
 
     canary: int = 3
-    """Number of letters to try first, one by one. If a letter fails, the redrive ends."""
+    """Number of letters to try first, one by one. If one of these letters fails, the redrive ends."""
     rate: float = 20.0
     """Letters per second after the canary letters."""
     max_returns: int = 3
@@ -99,10 +99,10 @@ def _check(plan: Plan) -> None:
 
 
 def _check_types(part: Plan | Selector | Care | PlannedLetter) -> None:
-    """Raise an error for a field of the wrong type, because a redrive with such a plan could fail half-way."""
+    """Raise an error for a field of the wrong type, because a redrive with this field could fail half-way."""
     for name, declared in get_type_hints(type(part)).items():
         value, fits = getattr(part, name), get_origin(declared) or declared
-        # JSON may have the rate 20.0 as the integer 20. But ``true`` is not a number here, although bool is an int in Python.
+        # In JSON, the rate may be the integer 20. The value ``true`` is refused, although bool is a subclass of int in Python.
         if type(value) is not fits and not (fits is float and type(value) is int):
             raise ValueError(f"{name} has the wrong type: {value!r:.80}")
 

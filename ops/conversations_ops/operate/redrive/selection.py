@@ -59,11 +59,11 @@ class Group(NamedTuple):
     behind: int
     """Number of records behind the letters."""
     first: int
-    """The earliest first failure, microseconds since 1970."""
+    """Time of the earliest first failure of a letter, microseconds since 1970."""
     last: int
-    """The latest first failure."""
+    """Time of the latest first failure of a letter, microseconds since 1970."""
     what: str
-    """The exception of the letter with the latest first failure."""
+    """The exception of the letter whose first failure is the latest."""
 
 
 def groups(letters: Iterable[Parked], by: By) -> list[Group]:
