@@ -82,7 +82,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         """Id for ``Client.dialog``, valid in every process: the conversation id, and the key of the group if the group was named."""
         return handle(self._conversation, self._key)
 
-    def send(self, body: object, /, *, type: str | None = None, key: str | None = None) -> None:  # noqa: A002 - the field's own word
+    def send(self, body: object, /, *, type: str | None = None, key: str | None = None) -> None:  # noqa: A002 - `type` is the word of this domain
         """Note a message to send.
 
         Args:

@@ -116,10 +116,10 @@ class Limits:
     parked_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Maximum bytes per partition that wait behind failed messages. Above the limit, the dialog of the next message that would wait breaks. "
+        "Maximum bytes per partition that wait behind failed messages. Above the limit, the next message does not wait: its dialog breaks. "
         "The same limit holds for two other kinds of bytes. Each of these kinds is counted separately. "
-        "The first kind waits for the brake while messages of other peers are handled. "
-        "The second kind waits for the brake at other times, or for the queue to be on. "
+        "The first kind is messages that are parked by the brake, while messages of other peers are handled. "
+        "The second kind is all other messages that are parked by the brake, or because the queue is off. "
         "If the second kind is above the limit, the partition stops reading its queue.",
     )
     cached_endpoints: int = _setting(

@@ -313,7 +313,7 @@ class Dialog(Generic[S]):
         """Log time at which this step began. Use it instead of the machine's clock, which may be wrong."""
         return moment(self._draft.room.now)
 
-    def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - the field's own word
+    def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - `type` is the word of this domain
         """Send a message to the peer, after this handler has returned.
 
         Args:

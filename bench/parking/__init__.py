@@ -1,1 +1,1 @@
-"""Measures what messages that fail cost other messages: parked dialogs, a retry storm, a million parked messages, a redrive."""
+"""Measures how much failing messages slow down other messages: parked dialogs, a retry storm, a million parked messages, a redrive."""

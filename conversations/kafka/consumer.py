@@ -72,7 +72,7 @@ class Inputs:
         self._moved = self._closing = False
         self._errors: list[LogError] = []
         self.broken = False
-        """True when the producer cannot commit any more. Then ``lost`` is called for a partition that is taken away, not ``revoked``."""
+        """True when the producer cannot commit any more. Then ``lost`` is called, instead of ``revoked``, for a partition that is taken away."""
 
     @property
     def open_partitions(self) -> frozenset[int]:

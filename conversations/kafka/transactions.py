@@ -139,7 +139,7 @@ class Transactions:
         return True
 
     def _shrunk(self) -> bool:
-        """Send smaller batches from now on, because a topic refused the records of a batch together, but no record alone.
+        """Send smaller batches from now on, because a topic refused a batch although it accepts each record of the batch alone.
 
         Return False if no new producer could be started.
         """

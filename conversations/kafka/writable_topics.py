@@ -1,4 +1,4 @@
-"""Checks before a transaction that its topics can be written to. After a failure, finds the topics that caused the failure."""
+"""Checks, before a transaction, whether its topics accept records. After a failure, finds the topics that caused the failure."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class RocksStore:
                 end()
             except DbClosedError:
                 return
-            except Exception as failure:  # noqa: BLE001 - rocksdict's: of what is on disk already the checkpoint is told
+            except Exception as failure:  # noqa: BLE001 - rocksdict may raise any class; the checkpoint tells which rows are on disk
                 log.warning("the local copy %s could not be written completely: %s", self._path, failure)
 
     def trusted(self, oldest: float) -> bool:
@@ -176,7 +176,7 @@ class RocksStore:
         if self.checkpoint() is None or made_of != self._made_of.encode() or saved_at is None:
             return False
         # A compacted topic drops its null records after a while. So an older copy could keep rows that were deleted.
-        return -60 <= self._clock() - _number(saved_at) <= oldest  # a clock may have been set a little
+        return -60 <= self._clock() - _number(saved_at) <= oldest  # a clock may have been set back a little
 
     def _opened(self, memory: Memory) -> Rdict:
         try:

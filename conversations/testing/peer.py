@@ -64,7 +64,7 @@ class PeerDialog:
 
     # -- speaking -----------------------------------------------------------------------------------------
 
-    def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - the field's own word
+    def send(self, body: object, /, *, type: str | None = None) -> None:  # noqa: A002 - `type` is the word of this domain
         """Send a message.
 
         Raises:

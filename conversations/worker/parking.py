@@ -276,15 +276,15 @@ class Parking:
         self._changed.add(rows.PARK + own)
 
     def _count(self, found: Park, records: int, size: int) -> None:
-        """Add to the records and bytes behind failed messages, for which there is a limit. Negative numbers subtract."""
+        """Add to the numbers of records and bytes behind failed messages. These numbers have a limit. Negative numbers subtract."""
         found.count(records, size)
         self.counted_bytes += size
 
     def is_full(self, found: Park) -> bool:
         """Return True if too much is parked: in this dialog, or in the whole partition.
 
-        Some records have no limit here: they wait for the queue or the brake, or for their turn after this wait. The queue's input pauses
-        instead. There is one exception. As long as messages of other peers are handled, the input does not pause for records that wait
+        Some records have no limit here: they wait for the queue or the brake, or this wait is over and they wait for their turn. For these
+        records, the queue's input pauses instead. There is one exception. As long as messages of other peers are handled, the input does not pause for records that wait
         for the brake. Then there is a limit for ``braked_bytes``.
         """
         brakes = self._context.brakes
@@ -296,7 +296,7 @@ class Parking:
         return found.row.counted > limits.parked_messages or self.counted_bytes > limits.parked_bytes
 
     def in_the_way(self, *, is_paused: bool) -> int:
-        """Return the parked bytes for which the queue's input may have to pause; also count ``braked_bytes`` anew.
+        """Return the parked bytes that may make the queue's input pause; also count ``braked_bytes`` anew.
 
         These are the bytes of parks that only wait for their turn. Parks whose head has failed are left out, because each of them has its
         own limit, and may wait for weeks. Parks that wait for the brake are left out as long as messages of other peers are handled,

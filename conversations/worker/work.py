@@ -1,8 +1,8 @@
 """The work of a partition: its lanes that have something to do, and the runs that work on them.
 
 Each conversation group has a **lane**, which has the items of the group in order. A lane with items is **ready** until a step gives it
-a **run**. The run works on the items, one handler at a time. A step waits only a short time for the runs that it has started. A lane whose
-run continues after its step is **slow**. When a step is closed, the items of slow and ready lanes are kept as rows.
+a **run**. The run works on the items, one handler at a time. A step waits only a short time for the runs that it has started. A lane is
+**slow** while its run continues after the end of its step. When a step is closed, the items of slow and ready lanes are kept as rows.
 
     put --> ready --start--> running --the step is closed--> slow
               ^                 |                              |

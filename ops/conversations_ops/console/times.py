@@ -33,7 +33,9 @@ def minute(text: str) -> datetime:
     """
     at = instant(text)
     if at != minute_of(at):
-        raise ValueError(f"{text!r} is within a minute: give a time without seconds, for instance 2026-09-01T12:30Z")
+        raise ValueError(
+            f"{text!r} is not the start of a minute: give a time without seconds, for instance 2026-09-01T12:30Z"
+        )
     return at
 
 
