@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar, overload
 from uuid import UUID
 
 from conversations.bodies import codec_of
-from conversations.config import Kafka, Limits, Periods
+from conversations.config import Kafka, Limits, Periods, check_kafka
 from conversations.errors import (
     BodyTooLarge,
     DialogEnded,
@@ -236,7 +236,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         periods: the periods of the namespace. The workers must have the same periods.
 
     Raises:
-        LocalError: ``kafka`` is not a ``Kafka``, or ``timeout`` is not a timedelta.
+        DeclarationError: ``kafka`` is not a ``Kafka``.
+        LocalError: ``timeout`` is not a timedelta.
     """
 
     def __init__(
@@ -247,8 +248,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         timeout: timedelta = DEFAULT_TIMEOUT,
         periods: Periods | None = None,
     ) -> None:
-        if not isinstance(kafka, Kafka):
-            raise LocalError(f"a client takes its cluster as Kafka('host:9092'), not as {kafka!r:.80}")
+        check_kafka(kafka)
         micros(timeout, "timeout")
         self._service = service if isinstance(service, Service) else None
         self.service_name = service.name if isinstance(service, Service) else service

@@ -66,6 +66,16 @@ class Kafka:
     """Further settings for librdkafka: TLS, SASL, OAUTHBEARER, timeouts. ``repr`` does not show them, because they may be secret."""
 
 
+def check_kafka(given: object) -> None:
+    """Check that an argument is a ``Kafka``.
+
+    Raises:
+        DeclarationError: it is something else, for example the text of an address.
+    """
+    if not isinstance(given, Kafka):
+        raise DeclarationError(f"the cluster is given as Kafka('host:9092'), not as {given!r:.80}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Limits for everything that could grow.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from conversations.client import Client
-from conversations.config import Kafka, Periods, WorkerSettings
+from conversations.config import Kafka, Periods, WorkerSettings, check_kafka
 from conversations.crew import Crew
 from conversations.errors import LocalError
 from conversations.memory.broker import MemoryBroker
@@ -53,6 +53,7 @@ class LocalClient(Client):
         super().__init__(service, kafka, periods=periods)
         if sink is not None:
             self._sinks[self.service_name] = sink
+        self._in_memory = sink is not None
         self._is_over = False
 
     def check_usable(self) -> None:
@@ -66,10 +67,14 @@ class LocalClient(Client):
                 "the block `with local(...) as client:` is over, and its services have stopped: write inside the block"
             )
 
-    def close(self) -> None:
-        """Close the connection for good."""
+    def finish(self) -> None:
+        """Note that the block of ``local`` is over."""
         self._is_over = True
-        super().close()
+
+    def close(self) -> None:
+        """Close the connection to Kafka. In memory there is none. Inside the block of ``local`` the client can be used again."""
+        if not self._in_memory:
+            super().close()
 
 
 @contextmanager
@@ -98,6 +103,8 @@ def local(
         LogError: Kafka cannot be reached.
     """
     client_service = _client_service(as_services("local", services), initiates, name)
+    if kafka is not None:
+        check_kafka(kafka)
     everyone = (*services, client_service)
     settings = settings or WorkerSettings()
     if kafka is None:
@@ -115,7 +122,10 @@ def local(
     with Crew(workers, address) as crew:
         crew.await_ready(START_SECONDS)
         with LocalClient(client_service, address, sink, settings.periods) as client:
-            yield client
+            try:
+                yield client
+            finally:
+                client.finish()
 
 
 def _client_service(services: Sequence[Service[Any]], initiates: Sequence[Contract], name: str) -> Service[Any]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from conversations.config import Kafka, WorkerSettings
+from conversations.config import Kafka, WorkerSettings, check_kafka
 from conversations.crew import Crew, kafka_worker
 from conversations.interpreter import relax
-from conversations.service import Service
+from conversations.service import Service, as_services
 
 
 def run(
@@ -39,12 +39,15 @@ def run(
             and are restored from the topics at each start.
 
     Raises:
-        DeclarationError: a service has no handler for a message type that it may receive. No worker has connected to Kafka.
+        DeclarationError: a service has no handler for a message type that it may receive, or an argument has a wrong type. No worker has
+            connected to Kafka.
         LogError: Kafka cannot be reached, or it failed and trying again does not help.
         StateUpgradeError: stored state has a version that this code does not know.
     """
     if not services:
         raise TypeError("run() needs at least one service")
+    as_services("run", services)
+    check_kafka(kafka)
     settings = settings or WorkerSettings()
     if concurrency is not None:
         settings = dataclasses.replace(settings, concurrency=concurrency)

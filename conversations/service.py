@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from types import FunctionType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeVar as DefaultTypeVar
@@ -127,6 +126,9 @@ class Service(Generic[S]):
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignored)
         self.state = StateCodec(name, state, state_version)
         self.poison = (*listed("poison", poison, "policies"), PoisonPolicy())
+        for policy in self.poison:
+            if not isinstance(policy, PoisonPolicy):
+                raise DeclarationError(f"poison takes objects of class PoisonPolicy, not {policy!r:.80}")
         self._check_policy_names()
         self.temporary = False
         """True if the next run may have other contracts. Then a dialog under an unknown contract breaks, and does not stop the worker."""
@@ -167,9 +169,9 @@ class Service(Generic[S]):
             DeclarationError: the type already has a handler, the service never receives this type, or an argument has a
                 wrong type.
         """
-        if isinstance(message, FunctionType):
+        if _is_handler(message):
             raise DeclarationError(
-                f"@on takes the message type: @service.on(Ask), not @service.on over {message.__name__}"
+                f"@on takes the message type: @service.on(Ask), not @service.on over {message!r:.80}"
             )
         name = message if isinstance(message, str) else as_message_type(message).name
         if contract is not None:
@@ -203,7 +205,7 @@ class Service(Generic[S]):
         self, event: str, contracts: Sequence[Contract], arity: int, time_limit: timedelta
     ) -> Callable[[Any], Any]:
         for contract in contracts:
-            if isinstance(contract, FunctionType):
+            if _is_handler(contract):
                 raise DeclarationError(f"@on_{event} needs its brackets: @service.on_{event}()")
         names: list[str | None] = [contract.name for contract in as_contracts(f"on_{event}", contracts)]
 
@@ -354,6 +356,11 @@ def as_services(function: str, given: Sequence[object]) -> list[Service[Any]]:
             raise DeclarationError(f"{function} takes objects of class Service, not {service!r:.80}")
         found.append(service)
     return found
+
+
+def _is_handler(given: object) -> bool:
+    """Return True if a decorator without its brackets got the handler itself."""
+    return callable(given) and not isinstance(given, type)
 
 
 def _subjects(side: Side) -> set[Subject]:

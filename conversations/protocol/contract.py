@@ -57,7 +57,7 @@ def as_message_type(declared: Declared) -> MessageType:
     if isinstance(declared, str):
         raise DeclarationError(
             f"a message type is named by the class of its body, not by the text {declared!r:.80}; "
-            f"a type without a class is MessageType({declared!r:.80}, ...)"
+            f'a type without a class is MessageType({"NAME" if declared == "bytes" else repr(declared)[:80]}, "bytes")'
         )
     if not isinstance(declared, type):
         raise DeclarationError(f"a message type is named by the class of its body, not by {declared!r:.80}")

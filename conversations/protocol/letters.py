@@ -59,6 +59,11 @@ SET_ASIDE = "set-aside"
 UNDELIVERABLE = "undeliverable"
 """This side sent the envelope, and the peer's topic refused it for good."""
 
+REASONS = (
+    HANDLER_FAILED, AFTER_END, HELD_AT_END, PARKED_AT_END, SKIPPED, EDITED, BREACH, REFUSED, COMMAND_REFUSED, SET_ASIDE, UNDELIVERABLE,
+)  # fmt: skip
+"""All reasons of dead letters."""
+
 _COUNTED = re.compile(rb"[0-9]{1,18}")
 _NUMBERS = {SOURCE_OFFSET: _COUNTED, FAILED_AT: _COUNTED, SEQUENCE: re.compile(rb"(-?[0-9]{1,18})?")}
 """Headers with numbers, and the pattern of each."""

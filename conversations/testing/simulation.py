@@ -128,14 +128,16 @@ class Simulation(AbstractContextManager["Simulation"]):
         return self._runner(service, number).worker
 
     def _runner(self, service: str, number: int = 0) -> Runner:
+        if not isinstance(service, str):
+            raise LocalError(f"a simulation takes the name of a service, not {service!r:.80}")
         found = self._runners.get(service)
         if found is None:
-            raise LocalError(
-                f"no service {service!r} takes part in this simulation; there are: {', '.join(sorted(self._runners))}"
-            )
+            known = ", ".join(sorted(self._runners)) or "none"
+            raise LocalError(f"no service {service!r} takes part in this simulation; there are: {known}")
         if not 0 <= number < len(found):
             raise LocalError(
-                f"service {service!r} has no worker {number}: Simulation(..., workers={number + 1}) gives it one"
+                f"service {service!r} has no worker {number}, only workers from 0 to {len(found) - 1}: "
+                "Simulation(..., workers=N) sets their number"
             )
         return found[number]
 

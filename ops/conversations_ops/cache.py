@@ -15,14 +15,13 @@ class NoDirectory(LogError):
     """A directory cannot be made or written. The message has its path, and says how to choose another directory."""
 
 
-def cache_directory() -> Path:
+def cache_directory(fix: str = f"set {VARIABLE} to a directory on a writable volume") -> Path:
     """Return the cache directory, ``$CONVERSATIONS_CACHE`` or else ``~/.cache/kafka-dialogs``. Make it if it does not exist.
 
     Raises:
         NoDirectory: the directory cannot be made, for example because the user has no home directory.
     """
     chosen = os.environ.get(VARIABLE)
-    fix = f"set {VARIABLE} to a directory on a writable volume"
     try:
         path = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "kafka-dialogs"
     except RuntimeError as error:

@@ -13,7 +13,7 @@ from conversations.protocol.topics import COMMANDS, DEAD_LETTER, service_topic
 from conversations_ops.operate.open_letters import open_letters
 from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
-from tests.acceptance.support.command_line import Running
+from tests.acceptance.support.command_line import Running, conversations
 from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
 
@@ -72,6 +72,8 @@ def test_letters_are_discarded_or_sent_again_on_a_new_dialog(terminal: Terminal)
     assert (code, len(told["letters"]), told["done"]) == (0, 3, False)
     assert terminal("dead-letters", "discard", "--with-reason", "after-end", *WHY) == (0, {"letters": [], "done": True})
     assert terminal("dead-letters", "discard", left[0].letter, *WHY) == (0, {"letters": [left[0].letter], "done": True})
+    for slip in (("--service", ""), ("--with-reason", "after_end"), ()):
+        assert conversations("dead-letters", "discard", *slip, *WHY, out=terminal.out).returncode == 2
     code, told = terminal("dead-letters", "discard", *selected, *WHY)
     assert (code, told["letters"]) == (0, [it.letter for it in left[1:]])
     assert terminal("dead-letters", "list", "--detached") == (0, {"letters": []})

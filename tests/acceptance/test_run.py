@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections import defaultdict
@@ -224,6 +225,8 @@ def test_a_run_without_a_home_needs_one_writable_volume_and_shows_what_it_does(
 ) -> None:
     """The start prints where local copies are, the list of processes has target and slot, and the log has the end of the stop."""
     volume = tmp_path / "volume"
+    volume.mkdir()
+    volume.chmod(0o775)
     with Running(kafka, tmp_path, "various:writer", "--state-dir", str(volume), variables=HOMELESS) as run:
         assert run.told["state"] == str(volume)
         run.ready()
@@ -235,17 +238,20 @@ def test_a_run_without_a_home_needs_one_writable_volume_and_shows_what_it_does(
             assert slot not in second.workers()
         run.tell(signal.SIGTERM)
         assert run.ended()[0] == 0
-        assert run.lines()[-1]["message"].startswith("stopped: every worker has left its group")
+        assert run.lines()[-1]["message"] == "stopped: every worker process has ended"
+        assert any("need the same --state-dir, or another --slot" in line["message"] for line in run.lines())
+    assert stat.S_IMODE(volume.stat().st_mode) == 0o775, "a directory that somebody made keeps its mode"
     assert (volume / ".slots" / kafka.namespace / "writer" / f"{slot}.lock").exists()
 
 
 def test_a_run_without_a_writable_directory_names_the_options_that_give_one(kafka: Kafka, tmp_path: Path) -> None:
     address = ("--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace)
-    for options in ((), ("--memory-state",)):
+    ways = ("--state-dir", "CONVERSATIONS_CACHE")
+    for options, told in (((), [True, True]), (("--memory-state",), [False, True])):
         found = conversations("run", "various:writer", *options, *address, out=tmp_path, variables=HOMELESS)
         assert (found.returncode, "Traceback" in found.stderr) == (1, False)
         assert "/dev/null/home" in found.stderr
-        assert "--state-dir" in found.stderr or "CONVERSATIONS_CACHE" in found.stderr
+        assert [way in found.stderr for way in ways] == told
     found = conversations("run", "various:writer", "--state-dir", "/dev/null/state", *address, out=tmp_path)
     assert (found.returncode, "/dev/null/state" in found.stderr, "Traceback" in found.stderr) == (1, True, False)
     found = conversations("broker", "start", out=tmp_path, variables=HOMELESS)

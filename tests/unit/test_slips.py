@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from conversations import Client, Contract, Dialog, Kafka, PoisonPolicy, Service, local
+from conversations import Client, Contract, Dialog, Kafka, PoisonPolicy, Service, local, run
 from conversations.errors import DeclarationError, LocalError
 from conversations.testing import Simulation
 
@@ -46,14 +47,20 @@ DECLARATIONS: list[tuple[Callable[[], object], str]] = [
     (lambda: Service("shop", accepts=[HELLO], ignores=wrong(Ask)), "ignores=[Ask], with brackets"),
     (lambda: Service("shop", poison=wrong(PoisonPolicy())), "poison=[PoisonPolicy(...)], with brackets"),
     (lambda: Service(wrong(HELLO)), "the name of a service is a text"),
-    (lambda: Contract("H", sent_by_initiator=wrong(["Ask"])), "MessageType('Ask', ...)"),
-    (lambda: Contract("H", sent_by_initiator=wrong("Ask")), "MessageType('Ask', ...)"),
+    (lambda: Contract("H", sent_by_initiator=wrong(["Ask"])), "MessageType('Ask', \"bytes\")"),
+    (lambda: Contract("H", sent_by_initiator=wrong("bytes")), 'MessageType(NAME, "bytes")'),
+    (lambda: Contract("H", sent_by_initiator=wrong("Ask")), "MessageType('Ask', \"bytes\")"),
     (lambda: Contract("H", sent_by_initiator=wrong(Ask)), "sent_by_initiator=[Ask], with brackets"),
     (lambda: Contract("H", sent_by_any=wrong([Ask()])), "by the class of its body, not by Ask("),
     (lambda: Contract("H", sent_by_any=[Ask], lifetime=wrong(3)), "a timedelta or None, not 3"),
-    (lambda: shop().on(wrong(handler)), "@service.on(Ask), not @service.on over handler"),
+    (lambda: shop().on(wrong(handler)), "@service.on(Ask), not @service.on over <function handler"),
     (lambda: shop().on_end(wrong(handler)), "@service.on_end()"),
-    (lambda: shop().on_timer(wrong(handler)), "@service.on_timer()"),
+    (lambda: shop().on_timer(wrong(partial(handler))), "@service.on_timer()"),
+    (lambda: Service("shop", poison=wrong([None])), "poison takes objects of class PoisonPolicy, not None"),
+    (lambda: Client("shop", wrong("localhost:9092")), "Kafka('host:9092'), not as 'localhost:9092'"),
+    (lambda: local(shop(), kafka=wrong("localhost:9092")).__enter__(), "Kafka('host:9092'), not as 'localhost:9092'"),
+    (lambda: run(shop(), kafka=wrong("localhost:9092")), "Kafka('host:9092'), not as 'localhost:9092'"),
+    (lambda: run(wrong([shop()]), kafka=Kafka("localhost:9092")), "run(orders, billing), or run(*services)"),
     (lambda: shop().on_error(wrong(handler)), "@service.on_error()"),
     (lambda: shop().on_error(wrong("Hello")), "on_error takes objects of class Contract, not 'Hello'"),
     (lambda: shop().on(wrong(HELLO)), "by the class of its body, not by Contract('Hello')"),
@@ -76,7 +83,9 @@ def test_a_slip_in_a_declaration_is_told_with_the_way_to_write_it(slip: Callable
 
 CALLS: list[tuple[Callable[[Simulation], object], str]] = [
     (lambda sim: sim.worker("shpo"), "no service 'shpo' takes part in this simulation; there are: shop"),
-    (lambda sim: sim.worker("shop", 1), "Simulation(..., workers=2)"),
+    (lambda sim: sim.worker("shop", 1), "only workers from 0 to 0: Simulation(..., workers=N)"),
+    (lambda sim: sim.worker("shop", -1), "no worker -1"),
+    (lambda sim: sim.worker(wrong(shop())), "takes the name of a service, not Service('shop')"),
     (lambda sim: sim.crash("shpo"), "there are: shop"),
     (lambda sim: sim.set_clock_off("shpo", SECOND), "there are: shop"),
     (lambda sim: sim.dead_letters("shpo"), "there are: shop"),
@@ -87,7 +96,6 @@ CALLS: list[tuple[Callable[[Simulation], object], str]] = [
         "an object of class Contract, not under 'Hello'",
     ),
     (lambda sim: sim.peer("web").begin_dialog("shop", HELLO).take(wrong("Answer")), "takes the class of the body"),
-    (lambda _: Client("shop", wrong("localhost:9092")), "as Kafka('host:9092'), not as 'localhost:9092'"),
     (lambda _: Client("shop", Kafka("localhost:9092"), timeout=wrong(3)), "timeout takes a timedelta, not 3"),
     (
         lambda _: Client("shop", Kafka("localhost:9092")).begin_dialog("shop", wrong("Hello")),
@@ -120,6 +128,7 @@ def test_a_service_that_is_missing_is_named_when_a_simulation_comes_to_rest(capl
 
 def test_a_client_of_local_says_that_its_block_is_over() -> None:
     with local(shop()) as client:
+        client.close()  # no end of the block
         block = client.begin_dialog("shop", HELLO)
         block_of_before = block.id
     slips: list[Callable[[], object]] = [

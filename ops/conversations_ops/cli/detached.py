@@ -41,13 +41,14 @@ One = Annotated[
 def discard(
     context: typer.Context,
     named: Letters = None,
-    service: Annotated[str, typer.Option(help="Only letters of this service.")] = "",
-    with_reason: Annotated[str, typer.Option(help="Only letters with this REASON, e.g. after-end.")] = "",
+    service: Annotated[str | None, typer.Option(help="Only letters of this service.")] = None,
+    with_reason: Annotated[str | None, typer.Option(help="Only letters with this REASON, e.g. after-end.")] = None,
     exception: Annotated[
-        str, typer.Option(help="Only letters whose last exception has this class, e.g. KeyError (without its module).")
-    ] = "",
-    type_: Annotated[str, typer.Option("--type", help="Only messages of this type.")] = "",
-    conversation: Annotated[str, typer.Option(help="Only letters of this dialog.")] = "",
+        str | None,
+        typer.Option(help="Only letters whose last exception has this class, e.g. KeyError (without its module)."),
+    ] = None,
+    type_: Annotated[str | None, typer.Option("--type", help="Only messages of this type.")] = None,
+    conversation: Annotated[str | None, typer.Option(help="Only letters of this dialog.")] = None,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
@@ -64,13 +65,31 @@ def discard(
     """
     kafka = kafka_of(context)
     check_reason(reason, dry_run=dry_run)
-    selection = Selection(service, with_reason, exception, type_, conversation)
+    given = {
+        "service": service,
+        "with-reason": with_reason,
+        "exception": exception,
+        "type": type_,
+        "conversation": conversation,
+    }
+    for option, value in given.items():
+        if value == "":
+            raise typer.BadParameter(
+                f"--{option} is empty, so it would select every letter: leave it out, or give a value"
+            )
+    if with_reason is not None and with_reason not in letters.REASONS:
+        raise typer.BadParameter(f"--with-reason {with_reason}: one of {', '.join(letters.REASONS)}")
+    selection = Selection(*(value or "" for value in given.values()))
     if bool(named) == any(selection):
         raise typer.BadParameter(
             "name the letters, or select them with --service, --with-reason, --exception, --type or --conversation"
         )
     with failures(as_json=as_json), refusals("an owner", as_json=as_json):
-        found = _find(kafka, named) if named else [it for it in open_letters(kafka, service) if selection.matches(it)]
+        found = (
+            _find(kafka, named)
+            if named
+            else [it for it in open_letters(kafka, selection.service) if selection.matches(it)]
+        )
         if found and not dry_run:
             close(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
         effect = f"discard {len(found)} letters"
@@ -134,10 +153,11 @@ def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Seq
     shown = found if every else [it for it in found if it.reason != letters.AFTER_END]
     table = as_text(("LETTER", "MESSAGE", "DIALOG", "REASON", "AT", "WHAT"), map(_row, shown))
     show({}, table if shown else "no other detached letter is open", as_json=False)
+    only = f" --service {service}" if service else ""
     if late := len(found) - len(shown):
         typer.echo(
             f"{late} more arrived after the end of their dialogs: --all lists them, "
-            f"'conversations dead-letters discard --with-reason {letters.AFTER_END}' closes them",
+            f"'conversations dead-letters discard{only} --with-reason {letters.AFTER_END} --reason WHY' closes them",
             err=True,
         )
     return found

@@ -11,7 +11,7 @@ import typer
 
 from conversations.config import WorkerSettings
 from conversations.protocol.topics import check_name
-from conversations_ops.cache import VARIABLE, NoDirectory, cache_directory, writable
+from conversations_ops.cache import VARIABLE, NoDirectory, cache_directory, made, writable
 from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console import log_lines
@@ -98,6 +98,7 @@ def run(
         raise typer.BadParameter(f"--log-level {log_level}: one of {', '.join(log_lines.LEVELS)}")
     if memory_state and state_dir is not None:
         raise typer.BadParameter("--memory-state and --state-dir exclude each other")
+    log_lines.configure("run", level=log_level, as_json=log_json)
     with failures(as_json=as_json):
         check_name("slot", slot or host_name())
         check_name("namespace", kafka.namespace)
@@ -110,7 +111,6 @@ def run(
         )
         for target in targets
     ]  # fmt: skip
-    log_lines.configure("run", level=log_level, as_json=log_json)
     _end(_supervise(specs, workers, (health_host, health, health_timeout), as_json=as_json), as_json=as_json)
 
 
@@ -118,27 +118,34 @@ def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> 
     """Return the directory of the local copies (None if they are in memory) and the directory of the slots.
 
     Slots are in the cache, because all runs of a machine must see them. If the cache cannot be written, for example in a container
-    without a writable home, the slots are in the directory of the local copies.
+    without a writable home, the slots are in the directory of ``state_dir``, and a warning says so. An existing directory of
+    ``state_dir`` keeps its mode (design decision 0022).
 
     Raises:
         NoDirectory: a directory cannot be made or written.
     """
-    fix = f"give --state-dir a directory on a writable volume, or set {VARIABLE} to one"
-    state = state_dir and writable(state_dir, "give --state-dir another one").resolve()
+    volume = "" if in_memory else "give --state-dir a directory on a writable volume, or "
+    fix = f"{volume}set {VARIABLE} to a directory on a writable volume"
+    state = state_dir and state_dir.resolve()
+    if state is not None and not state.exists():
+        made(state, "give --state-dir another one")
     try:
-        cache = cache_directory()
+        cache = cache_directory(fix)
         slots = writable(cache / "slots" / namespace, fix)
         return None if in_memory else state or writable(cache / "state" / namespace, fix), slots
-    except NoDirectory:
+    except NoDirectory as error:
         if state is None:
             raise
-        return state, writable(state / SLOTS / namespace, fix)
+        slots = writable(state / SLOTS / namespace, "give --state-dir another one")
+        log.warning(
+            "%s. So the slots are in %s. Other runs of these services on this machine need the same --state-dir, or another --slot",
+            error, slots,
+        )  # fmt: skip
+        return state, slots
 
 
 def _end(end: RunEnd, *, as_json: bool) -> None:
-    if end.kind == Ended.STOPPED:
-        log.info("stopped: every worker has left its group, and its process has ended")
-    else:
+    if end.kind != Ended.STOPPED:
         text = end.text + (START_ONE if end.kind == Ended.UNREACHABLE else "")
         show_error(text, end.kind, as_json=as_json)
         raise typer.Exit(CODES.get(end.kind, Exit.HUMAN))

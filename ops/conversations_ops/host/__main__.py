@@ -9,4 +9,6 @@ import sys
 from conversations_ops.host.child import main
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    descriptor = int(sys.argv[1])
+    del sys.argv[1:]  # a target that reads the command line when it is imported finds no arguments of ours
+    sys.exit(main(descriptor))

@@ -215,6 +215,8 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._all_loaded = self._all_started = False
         self._end: RunEnd | None = None
+        self._unclean: list[str] = []
+        """Workers that failed or were killed while they were told to stop."""
         self._kill_at = 0.0
 
     def services(self) -> list[dict[str, Any]]:
@@ -241,7 +243,16 @@ class Supervisor:
                 self._heed(wakeup)
                 for child in self.children:
                     self._look_after(child)
+            self._tell_the_end(self._end)
             return self._end
+
+    def _tell_the_end(self, end: RunEnd) -> None:
+        if end.kind != Ended.STOPPED:
+            return  # the caller tells what failed
+        if self._unclean:
+            log.warning("stopped, but not cleanly: %s", ", ".join(self._unclean))
+        else:
+            log.info("stopped: every worker process has ended")
 
     def _wait(self) -> None:
         times = [child.restart_at for child in self.children if child.process is None and self._end is None]
@@ -307,6 +318,8 @@ class Supervisor:
             code = child.died()
             if code is not None and self._end is None:
                 self._mourn(child, code)
+            elif code:
+                self._unclean.append(child.name)
 
     def _take(self, child: Child, report: dict[str, Any]) -> None:
         event = report.pop("event")
