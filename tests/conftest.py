@@ -9,6 +9,7 @@ import pytest
 
 from conversations_ops.broker import EmbeddedBroker
 from tests.support.sharing import GroupScheduling, begins_late
+from tests.support.waiting import SHARED
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # SIGINT is ignored, for example, if a script starts the tests with "&". Processes that tests start would inherit this,
@@ -19,9 +20,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the groups of tests that take longest."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the groups of tests that take longest, and give each test its time limit on a shared machine."""
     items.sort(key=lambda item: begins_late(item.nodeid))
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        limit = float(marker.args[0] if marker else config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(limit * SHARED), append=False)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

@@ -1,5 +1,6 @@
 """Waiting for a condition: a test checks the condition again and again, and fails if the condition stays false too long."""
 
+import os
 from collections.abc import Callable
 from threading import Event
 from time import monotonic
@@ -9,15 +10,19 @@ from conversations.worker import Worker
 
 T = TypeVar("T")
 
+SHARED = 3 if "PYTEST_XDIST_WORKER" in os.environ else 1
+"""Factor for all time limits of tests. Processes that share a machine may each be several times slower than one process alone."""
+
 
 def until(
     condition: Callable[[], T], what: str = "the awaited condition", seconds: float = 90, *, pause: float = 0.02
 ) -> T:
     """Check ``condition`` again and again until its result is true, and return the result.
 
-    ``what`` names the condition in the error. ``seconds`` is the longest time to wait. ``pause`` is the number of seconds between two
+    ``what`` names the condition in the error. ``seconds`` is the longest time to wait, if the test has the machine for itself. ``pause`` is the number of seconds between two
     checks. It is 0 if the condition itself polls or steps.
     """
+    seconds *= SHARED
     deadline = monotonic() + seconds
     while not (found := condition()):
         assert monotonic() < deadline, f"not within {seconds:g} s: {what}"

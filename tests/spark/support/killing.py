@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
+from tests.support.waiting import SHARED
+
 SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Java options for programs that live for seconds: Java's optimizing compiler would only cost time."""
 LONGEST = 15.0
@@ -31,7 +33,7 @@ def run_until_done(
         before_each()
         killed += _killed(command, 3.0 + chance.random() * (LONGEST - 3.0))
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=os.environ | SHORT_LIVED, capture_output=True, text=True, check=False, timeout=240
+        [sys.executable, *command], cwd=ROOT, env=os.environ | SHORT_LIVED, capture_output=True, text=True, check=False, timeout=240 * SHARED
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return killed
