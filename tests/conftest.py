@@ -9,7 +9,7 @@ import pytest
 
 from conversations_ops.broker import EmbeddedBroker
 from tests.support.sharing import GroupScheduling, begins_late
-from tests.support.waiting import SHARED
+from tests.support.waiting import SLOWER
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # SIGINT is ignored, for example, if a script starts the tests with "&". Processes that tests start would inherit this,
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         marker = item.get_closest_marker("timeout")
         limit = float(marker.args[0] if marker else config.getini("timeout"))
-        item.add_marker(pytest.mark.timeout(limit * SHARED), append=False)
+        item.add_marker(pytest.mark.timeout(limit * SLOWER), append=False)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

@@ -9,13 +9,14 @@ from conversations.errors import LogError
 from conversations.private_files import private_directory
 
 VARIABLE = "CONVERSATIONS_CACHE"
+FIX = f"set {VARIABLE} to a directory on a writable volume"
 
 
 class NoDirectory(LogError):
     """A directory cannot be made or written. The message has its path, and says how to choose another directory."""
 
 
-def cache_directory(fix: str = f"set {VARIABLE} to a directory on a writable volume") -> Path:
+def cache_directory(fix: str = FIX) -> Path:
     """Return the cache directory, ``$CONVERSATIONS_CACHE`` or else ``~/.cache/kafka-dialogs``. Make it if it does not exist.
 
     Raises:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.support.command_line import ROOT
-from tests.support.waiting import SHARED, until
+from tests.support.waiting import SLOWER, until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -41,7 +41,7 @@ def running(out: Path) -> list[str]:
 
 def test_nothing_is_lost_repeated_or_swapped_whatever_breaks(tmp_path: Path) -> None:
     with chaos(tmp_path, "--json") as run:
-        out, err = run.communicate(timeout=380 * SHARED)
+        out, err = run.communicate(timeout=380 * SLOWER)
     assert run.returncode == 0, out + err
     told = json.loads(out)
     assert told["clean"], told["wrong"]
@@ -57,7 +57,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_nothing_on_the_disk(tmp_pat
         until(lambda: any(tmp_path.glob("*/records/*.jsonl")), "the workers are at work")
         assert len(running(tmp_path)) > 5
         run.send_signal(signal.SIGINT)
-        _, err = run.communicate(timeout=60 * SHARED)
+        _, err = run.communicate(timeout=60 * SLOWER)
     assert run.returncode == 130, err
     assert running(tmp_path) == []
     assert not list(tmp_path.glob("conversations-chaos-*"))

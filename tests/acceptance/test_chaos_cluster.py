@@ -12,7 +12,7 @@ import pytest
 
 from tests.acceptance.support.command_line import ROOT
 from tests.acceptance.test_chaos import running
-from tests.support.waiting import SHARED
+from tests.support.waiting import SLOWER
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(700)]
 
@@ -23,7 +23,7 @@ def cluster(out: Path, *arguments: str) -> tuple[int, str, str]:
     """Run it; what it keeps goes to ``out``. Return the exit code and what it said."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.chaos.cluster", *SHORT, *arguments], cwd=ROOT, capture_output=True, text=True,
-        env={**os.environ, "TMPDIR": str(out)}, timeout=680 * SHARED, check=False,
+        env={**os.environ, "TMPDIR": str(out)}, timeout=680 * SLOWER, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 

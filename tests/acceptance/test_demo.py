@@ -14,7 +14,7 @@ from conversations_ops.demo import check, expected
 from conversations_ops.demo.flights import read_flights
 from conversations_ops.demo.outcome import Outcome
 from tests.acceptance.support.command_line import PROGRAM, alive
-from tests.support.waiting import SHARED, until
+from tests.support.waiting import SLOWER, until
 
 pytestmark = pytest.mark.acceptance
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.acceptance
 def test_demo_ends_without_a_mismatch() -> None:
     """Every summary equals the CSV although records came twice and a worker was killed."""
     result = subprocess.run(
-        [PROGRAM, "demo", "--json"], capture_output=True, text=True, check=False, timeout=340 * SHARED
+        [PROGRAM, "demo", "--json"], capture_output=True, text=True, check=False, timeout=340 * SLOWER
     )
     assert result.returncode == 0, f"{result.stdout[-4_000:]}\n{result.stderr}"
     facts = json.loads(result.stdout.splitlines()[-1])

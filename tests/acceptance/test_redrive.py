@@ -14,7 +14,7 @@ from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.acceptance.support.command_line import Running
 from tests.acceptance.support.operator import Terminal
-from tests.support.waiting import SHARED, until
+from tests.support.waiting import SLOWER, until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 WHY = ("--reason", "INC-4711")
@@ -96,7 +96,7 @@ def test_a_redrive_is_stopped_from_elsewhere_and_goes_on(terminal: Terminal) -> 
     running = terminal.start("redrive", "start", str(file), *WHY)
     until(lambda: told(kafka, "REDRIVE_PROGRESS") or running.poll() is not None)
     assert terminal("redrive", "stop", made["redrive"], *WHY)[0] == 0
-    out, _ = running.communicate(timeout=60 * SHARED)
+    out, _ = running.communicate(timeout=60 * SLOWER)
     assert running.returncode == 1
     first = json.loads(out)
     assert first["end"] == "stopped"

@@ -21,7 +21,7 @@ from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import STATE, service_topic
 from tests.acceptance.services import counting, modest, various
 from tests.acceptance.support.command_line import ROOT, Running, alive, conversations, environment
-from tests.support.waiting import SHARED, until
+from tests.support.waiting import SLOWER, until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
 
@@ -372,13 +372,13 @@ def test_a_program_runs_its_services_until_a_signal(kafka: Kafka, counted: Clien
     with embedded(kafka, tmp_path) as program:
         until(lambda: totals(tmp_path) == complete(ids), "every dialog is counted to its end")
         program.terminate()
-        out, err = program.communicate(timeout=20 * SHARED)
+        out, err = program.communicate(timeout=20 * SLOWER)
     assert (program.returncode, out) == (0, "stopped in order\n"), err
 
 
 def test_a_program_hears_that_kafka_is_not_there(tmp_path: Path) -> None:
     with embedded(Kafka("127.0.0.1:1"), tmp_path) as program:
-        _, err = program.communicate(timeout=40 * SHARED)
+        _, err = program.communicate(timeout=40 * SLOWER)
     assert program.returncode == 1
     assert "KafkaUnreachable: Kafka cannot be reached at 127.0.0.1:1" in err
 

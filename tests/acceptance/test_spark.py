@@ -15,7 +15,7 @@ from conversations_ops.cli.spark import JOBS
 from tests.acceptance.support.command_line import PROGRAM, alive
 from tests.spark.support.queues import Queues
 from tests.spark.support.unreliable_wire import Unreliable
-from tests.support.waiting import SHARED, until
+from tests.support.waiting import SLOWER, until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.slow, pytest.mark.timeout(240)
 def spark(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ``conversations spark``, with some variables of the environment changed."""
     return subprocess.run(
-        [PROGRAM, "spark", *arguments], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=120 * SHARED
+        [PROGRAM, "spark", *arguments], env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=120 * SLOWER
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from conversations.worker import Worker
 
 T = TypeVar("T")
 
-SHARED = 3 if "PYTEST_XDIST_WORKER" in os.environ else 1
+SLOWER = 3 if "PYTEST_XDIST_WORKER" in os.environ else 1
 """Factor for all time limits of tests. Processes that share a machine may each be several times slower than one process alone."""
 
 
@@ -19,10 +19,11 @@ def until(
 ) -> T:
     """Check ``condition`` again and again until its result is true, and return the result.
 
-    ``what`` names the condition in the error. ``seconds`` is the longest time to wait, if the test has the machine for itself. ``pause`` is the number of seconds between two
-    checks. It is 0 if the condition itself polls or steps.
+    ``what`` names the condition in the error. ``seconds`` is the longest time to wait on a machine that only this process uses; ``SLOWER``
+    makes it longer on a shared machine. ``pause`` is the number of seconds between two checks. It is 0 if the condition itself polls or
+    steps.
     """
-    seconds *= SHARED
+    seconds *= SLOWER
     deadline = monotonic() + seconds
     while not (found := condition()):
         assert monotonic() < deadline, f"not within {seconds:g} s: {what}"

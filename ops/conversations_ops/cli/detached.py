@@ -21,7 +21,7 @@ from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
-from conversations_ops.operate.open_letters import OpenLetter, Request, Selection, close, open_letters
+from conversations_ops.operate.open_letters import OpenLetter, OpenLetterSelector, Request, close, open_letters
 from conversations_ops.printable import one_line
 
 app = typer.Typer()
@@ -65,22 +65,8 @@ def discard(
     """
     kafka = kafka_of(context)
     check_reason(reason, dry_run=dry_run)
-    given = {
-        "service": service,
-        "with-reason": with_reason,
-        "exception": exception,
-        "type": type_,
-        "conversation": conversation,
-    }
-    for option, value in given.items():
-        if value == "":
-            raise typer.BadParameter(
-                f"--{option} is empty, so it would select every letter: leave it out, or give a value"
-            )
-    if with_reason is not None and with_reason not in letters.REASONS:
-        raise typer.BadParameter(f"--with-reason {with_reason}: one of {', '.join(letters.REASONS)}")
-    selection = Selection(*(value or "" for value in given.values()))
-    if bool(named) == any(selection):
+    selector = _selector(service, with_reason, exception, type_, conversation)
+    if bool(named) == any(selector):
         raise typer.BadParameter(
             "name the letters, or select them with --service, --with-reason, --exception, --type or --conversation"
         )
@@ -88,7 +74,7 @@ def discard(
         found = (
             _find(kafka, named)
             if named
-            else [it for it in open_letters(kafka, selection.service) if selection.matches(it)]
+            else [it for it in open_letters(kafka, selector.service) if selector.matches(it)]
         )
         if found and not dry_run:
             close(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
@@ -136,6 +122,20 @@ def resubmit(
         show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
 
+def _selector(*given: str | None) -> OpenLetterSelector:
+    """Make a selector of the given values of its fields, in order; None is no condition.
+
+    Raises:
+        typer.BadParameter: a value is empty, as the value of an unset shell variable is, or the reason is unknown.
+    """
+    if "" in given:
+        raise typer.BadParameter("a condition is empty, so it would select every letter: leave it out, or give a value")
+    selector = OpenLetterSelector(*(value or "" for value in given))
+    if selector.reason and selector.reason not in letters.REASONS:
+        raise typer.BadParameter(f"--with-reason {selector.reason}: one of {', '.join(letters.REASONS)}")
+    return selector
+
+
 def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Sequence[OpenLetter]:
     """Print the open letters of one service or of all services, and return them.
 
@@ -151,10 +151,10 @@ def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Seq
         show({}, "no detached letter is open", as_json=False)
         return found
     shown = found if every else [it for it in found if it.reason != letters.AFTER_END]
-    table = as_text(("LETTER", "MESSAGE", "DIALOG", "REASON", "AT", "WHAT"), map(_row, shown))
-    show({}, table if shown else "no other detached letter is open", as_json=False)
-    only = f" --service {service}" if service else ""
+    table = as_text(("LETTER", "MESSAGE", "DIALOG", "REASON", "AT", "WHAT"), map(_row, shown)) if shown else ""
+    show({}, table or "no other detached letter is open", as_json=False)
     if late := len(found) - len(shown):
+        only = f" --service {service}" if service else ""
         typer.echo(
             f"{late} more arrived after the end of their dialogs: --all lists them, "
             f"'conversations dead-letters discard{only} --with-reason {letters.AFTER_END} --reason WHY' closes them",

@@ -11,7 +11,7 @@ import typer
 
 from conversations.config import WorkerSettings
 from conversations.protocol.topics import check_name
-from conversations_ops.cache import VARIABLE, NoDirectory, cache_directory, made, writable
+from conversations_ops.cache import FIX, NoDirectory, cache_directory, made, writable
 from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console import log_lines
@@ -124,8 +124,7 @@ def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> 
     Raises:
         NoDirectory: a directory cannot be made or written.
     """
-    volume = "" if in_memory else "give --state-dir a directory on a writable volume, or "
-    fix = f"{volume}set {VARIABLE} to a directory on a writable volume"
+    fix = FIX if in_memory else f"give --state-dir a directory on a writable volume, or {FIX}"
     state = state_dir and state_dir.resolve()
     if state is not None and not state.exists():
         made(state, "give --state-dir another one")

@@ -67,7 +67,7 @@ class OpenLetter(NamedTuple):
         return envelope if envelope.kind is Kind.MESSAGE else None
 
 
-class Selection(NamedTuple):
+class OpenLetterSelector(NamedTuple):
     """Conditions on an open letter. An empty field is no condition."""
 
     service: str = ""

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Self
 
 from conversations.config import Kafka
-from tests.support.waiting import SHARED, until
+from tests.support.waiting import SLOWER, until
 
 PROGRAM = Path(sys.executable).with_name("conversations")
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,7 +35,7 @@ def conversations(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of ``conversations`` to its end, at most ``seconds``."""
     return subprocess.run(
-        [PROGRAM, *arguments], cwd=SERVICES, env=environment(out, variables), capture_output=True, text=True, timeout=seconds * SHARED, check=False
+        [PROGRAM, *arguments], cwd=SERVICES, env=environment(out, variables), capture_output=True, text=True, timeout=seconds * SLOWER, check=False
     )  # fmt: skip
 
 
@@ -103,5 +103,5 @@ class Running:
 
     def ended(self, seconds: float = 30) -> tuple[int, str]:
         """Wait until the process ends. Return its exit code, and the rest of its output."""
-        out, _ = self.process.communicate(timeout=seconds * SHARED)
+        out, _ = self.process.communicate(timeout=seconds * SLOWER)
         return self.process.returncode, out.decode()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
-from tests.support.waiting import SHARED
+from tests.support.waiting import SLOWER
 
 SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Java options for programs that live for seconds: Java's optimizing compiler would only cost time."""
@@ -33,7 +33,7 @@ def run_until_done(
         before_each()
         killed += _killed(command, 3.0 + chance.random() * (LONGEST - 3.0))
     done = subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=os.environ | SHORT_LIVED, capture_output=True, text=True, check=False, timeout=240 * SHARED
+        [sys.executable, *command], cwd=ROOT, env=os.environ | SHORT_LIVED, capture_output=True, text=True, check=False, timeout=240 * SLOWER
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     return killed
