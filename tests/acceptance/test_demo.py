@@ -19,11 +19,11 @@ from tests.support.waiting import SLOWER, until
 pytestmark = pytest.mark.acceptance
 
 
-@pytest.mark.timeout(360)
+@pytest.mark.timeout(620)
 def test_demo_ends_without_a_mismatch() -> None:
     """Every summary equals the CSV although records came twice and a worker was killed."""
     result = subprocess.run(
-        [PROGRAM, "demo", "--json"], capture_output=True, text=True, check=False, timeout=340 * SLOWER
+        [PROGRAM, "demo", "--json"], capture_output=True, text=True, check=False, timeout=600 * SLOWER
     )
     assert result.returncode == 0, f"{result.stdout[-4_000:]}\n{result.stderr}"
     facts = json.loads(result.stdout.splitlines()[-1])

@@ -12,12 +12,16 @@ import pytest
 
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.broker.broker import serves
+from conversations_ops.broker.data import locked
 from conversations_ops.broker.errors import BrokerError, DataInUse, NameTaken, NotRunning, PortTaken
 from conversations_ops.broker.jars import ensure_jars
 from conversations_ops.broker.java import find_java
 from conversations_ops.broker.named import find_all, start_detached, stop
+from conversations_ops.broker.process import ServerProcess
+from conversations_ops.broker.server import Layout
 from conversations_ops.broker.sockets import accepts
 from tests.integration.support.records import new_topic, produce_in_transaction, read
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -41,14 +45,32 @@ def test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused(tm
     with EmbeddedBroker(data=tmp_path / "kafka") as broker:
         assert read(broker.bootstrap, topic, 1) == [b"before the stop"]
         address = broker.bootstrap
+        settings = (tmp_path / "kafka" / "server.properties").read_text(encoding="utf-8")
         with pytest.raises(DataInUse, match="Another broker works"):
             EmbeddedBroker(data=tmp_path / "kafka").start()
+        assert broker.running
+        assert (tmp_path / "kafka" / "server.properties").read_text(encoding="utf-8") == settings
         broker.kill()
         assert not broker.running
         broker.restart()
         assert broker.bootstrap == address
         assert read(broker.bootstrap, topic, 1) == [b"before the stop"]
     assert (tmp_path / "kafka" / "broker.log").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find the server")
+def test_a_server_whose_supervisor_was_killed_keeps_its_data_locked(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    with locked(layout) as lock:
+        server = ServerProcess(["sleep", "600"], layout.log, None, [lock])
+        until(lambda: children(server.pid), "the supervisor starts its child")
+    child = int(children(server.pid)[0])
+    os.kill(server.pid, signal.SIGKILL)
+    with pytest.raises(DataInUse), locked(layout):
+        pass
+    os.kill(child, signal.SIGKILL)
+    with locked(layout):
+        server.kill()
 
 
 MISREADS_ONCE = """#!/bin/sh

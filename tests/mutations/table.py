@@ -470,4 +470,9 @@ MUTATIONS = (
         "251-the-next-record-is-blamed",
         "tests/integration/kafka/test_refused_records.py::test_a_refusal_while_records_are_produced_is_no_fault_of_the_next_record",
     ),
+    Mutation(
+        "252-a-second-server-on-the-same-data",
+        "tests/integration/test_embedded_broker.py::"
+        "test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused",
+    ),
 )

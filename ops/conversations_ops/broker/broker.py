@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from conversations.private_files import private_directory
 from conversations_ops.broker.data import (
     check_room,
+    locked,
     needs_format,
     new_cluster_id,
     read_cluster_id,
@@ -110,8 +111,10 @@ class EmbeddedBroker:
         self._java = find_java()
         self._jars = ensure_jars()
         try:
-            layout = self._prepare()
-            self._run(layout)
+            layout = self._layout()
+            with locked(layout) as lock:
+                self._prepare(layout)
+                self._run(layout, lock)
         except BaseException:
             self._end(keep_log=True)
             raise
@@ -135,12 +138,17 @@ class EmbeddedBroker:
         self._wanted_port = self.port
         self.start()
 
-    def _prepare(self) -> Layout:
-        """Make the data directory and the log file, and format an empty data directory."""
+    def _layout(self) -> Layout:
+        """Make the data directory, and check that it is empty or was formatted by this version of Kafka."""
         if self._kept is None and self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="kafka-dialogs-")).resolve()
         layout = Layout(self.data)
         layout.data.mkdir(parents=True, exist_ok=True)
+        needs_format(layout)
+        return layout
+
+    def _prepare(self, layout: Layout) -> None:
+        """Make the log file, and format an empty data directory. The caller holds the lock of the directory."""
         to_be_formatted = needs_format(layout)
         check_room(layout.data)
         private_directory(layout.logs)
@@ -149,7 +157,6 @@ class EmbeddedBroker:
         if to_be_formatted:
             write_marker(layout)
             self._format(layout)
-        return layout
 
     def _format(self, layout: Layout) -> None:
         port, controller_port = free_ports(2)
@@ -167,8 +174,8 @@ class EmbeddedBroker:
         if done.returncode != 0:
             raise diagnose(self.log_path, since, "Kafka could not format its data directory")
 
-    def _run(self, layout: Layout) -> None:
-        """Start the server. Try again if another program took the free port first, or if Kafka misread its metadata.
+    def _run(self, layout: Layout, lock: int) -> None:
+        """Start the server, which inherits the lock. Try again if another program took the free port first, or if Kafka misread its metadata.
 
         On a busy machine, Kafka 4.3.1 misread its metadata. It reported a corrupt record, although it had just written this record. The
         next start with the same data succeeded.
@@ -181,7 +188,7 @@ class EmbeddedBroker:
             layout.properties.write_text(render(layout, port, controller_port, self._settings), encoding="utf-8")
             since = log_size(self.log_path)
             self._server = ServerProcess(
-                run_command(self._found_java, self._jars, layout), self.log_path, self._scratch
+                run_command(self._found_java, self._jars, layout), self.log_path, self._scratch, [lock]
             )
             try:
                 self._wait_until_ready(port, read_cluster_id(layout), since)

@@ -1,18 +1,70 @@
-"""Checks data directories of embedded brokers: this program must have made them, with the same version of Kafka."""
+"""Checks and locks data directories of embedded brokers. This program must have made them, with the same version of Kafka.
+
+Kafka locks its directory only after it has opened its metadata. A second server would truncate the metadata under a running server, and
+the running server would end. So this program has its own lock. It takes the lock before it changes anything, and the server inherits it.
+"""
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import json
 import shutil
+import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
-from conversations_ops.broker.errors import DataNotOurs, DiskFull
+from conversations.private_files import private_file
+from conversations_ops.broker.errors import BrokerError, DataInUse, DataNotOurs, DiskFull
 from conversations_ops.broker.server import KAFKA_VERSION, Layout
 
 LEAST_FREE = 256 * 1024 * 1024
 """Free bytes that a start needs, for some topics and their indexes. With fewer free bytes, Kafka could stop in the middle of a test."""
+LOCK_PATIENCE = 5.0
+"""Seconds to wait for the lock. A server that was killed keeps the lock until the system has removed its process."""
+POLL = 0.05
+IN_USE = (
+    "Another broker works on this data directory. Stop that broker (conversations broker status lists the brokers "
+    "that were started with this command), or choose another --data directory"
+)
+
+
+@contextlib.contextmanager
+def locked(layout: Layout) -> Iterator[int]:
+    """Hold the lock of the directory while the block runs, and yield its file descriptor.
+
+    A process that inherits the descriptor holds the lock until it ends, also after the end of the block. Raises DataInUse if another
+    server holds the lock, and BrokerError if the file cannot be opened or locked.
+    """
+    try:
+        file = private_file(layout.lock)
+    except OSError as error:
+        raise BrokerError(
+            f"{layout.lock} cannot be opened: {error.strerror}. Choose another --data directory"
+        ) from error
+    with file:
+        _acquire(file, layout)
+        yield file.fileno()
+
+
+def _acquire(file: IO[bytes], layout: Layout) -> None:
+    deadline = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise DataInUse(IN_USE, log_path=layout.log) from None
+            time.sleep(POLL)
+        except OSError as error:
+            raise BrokerError(
+                f"{layout.lock} cannot be locked: {error.strerror}. Choose a --data directory on another disk"
+            ) from error
+        else:
+            return
 
 
 def new_cluster_id() -> str:
@@ -43,7 +95,7 @@ def needs_format(layout: Layout) -> bool:
             f"{layout.data} holds the data of a Kafka broker that was not started by this program. "
             "Use another --data directory"
         )
-    if layout.data.exists() and any(layout.data.iterdir()):
+    if layout.data.exists() and any(it != layout.lock for it in layout.data.iterdir()):
         raise DataNotOurs(
             f"{layout.data} is not empty, and it is not the data of a broker. Use a new or an empty --data directory"
         )

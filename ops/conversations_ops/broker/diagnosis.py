@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from conversations_ops.broker.data import IN_USE
 from conversations_ops.broker.errors import (
     BrokerError,
     DataInUse,
@@ -37,11 +38,7 @@ def diagnose(log: Path, since: int, what: str) -> BrokerError:
     if "No space left on device" in text or "Disk quota exceeded" in text:
         return DiskFull("The disk is full. Free some space, or choose a --data directory on another disk", log_path=log)
     if "Failed to acquire lock on file .lock" in text:
-        return DataInUse(
-            "Another broker works on this data directory. Stop that broker (conversations broker status lists the brokers "
-            "that were started with this command), or choose another --data directory",
-            log_path=log,
-        )
+        return DataInUse(IN_USE, log_path=log)
     last = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:]) or "  (nothing)"
     misread = "MetadataLoader" in text and "CorruptRecordException" in text
     kind = MetadataMisread if misread else StartFailed

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from conversations_ops.broker import supervisor
@@ -20,15 +21,19 @@ class ServerProcess:
     The command ends by itself, by ``stop``, by ``kill``, or when this process ends.
     """
 
-    def __init__(self, command: list[str], log: Path, scratch: Path | None) -> None:
-        """Start the command. If this process dies and has not stopped the command, the supervisor removes the directory ``scratch``."""
+    def __init__(self, command: list[str], log: Path, scratch: Path | None, inherited: Sequence[int] = ()) -> None:
+        """Start the command. If this process dies and has not stopped the command, the supervisor removes the directory ``scratch``.
+
+        The command and its supervisor inherit the file descriptors ``inherited``.
+        """
         wrapped = [sys.executable, "-I", "-S", supervisor.__file__, str(scratch or ""), "--", *command]
         with log.open("ab") as output:
             # In a new session, Ctrl-C at the terminal does not reach the server. The supervisor and the server also get their
             # own process group, so that one signal can kill both.
             self._process = subprocess.Popen(
-                wrapped, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True
-            )
+                wrapped, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True,
+                pass_fds=inherited,
+            )  # fmt: skip
 
     @property
     def pid(self) -> int:

@@ -86,6 +86,11 @@ class Layout:
         return self.data / "broker.log"
 
     @property
+    def lock(self) -> Path:
+        """File that is locked as long as a server works on the directory."""
+        return self.data / "server.lock"
+
+    @property
     def marker(self) -> Path:
         """File that marks the directory as made by this program. It has the version of Kafka that formatted the directory."""
         return self.data / "kafka-dialogs.json"

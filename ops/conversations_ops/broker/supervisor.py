@@ -29,7 +29,8 @@ def main(scratch: str, command: list[str]) -> int:
 
     Return the exit code, as a shell would report it.
     """
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    # The child inherits the lock of its data. So the lock is held until the child has ended, also if this process is killed first.
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, close_fds=False)
     orphaned = threading.Event()
 
     def watch() -> None:

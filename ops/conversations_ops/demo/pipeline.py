@@ -15,8 +15,8 @@ from typing import Any
 from conversations_ops.demo.flights import Flight
 from conversations_ops.demo.workers import DemoFailed
 
-PATIENCE = 300
-"""Seconds that Spark may take. On a slow machine the start of a session alone takes about ten seconds."""
+PATIENCE = 900
+"""Seconds that Spark may take. It takes about one minute on a laptop, and more than five on a machine that many programs share."""
 LEFT_OUT = "SparkUnavailable"
 STEP = "step: "
 """Beginning of the lines on stderr that report the progress."""
