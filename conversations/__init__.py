@@ -34,12 +34,14 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
         StateUpgradeError,
         TimeLimitExceeded,
         UnknownContract,
+        UnknownService,
         WrongDirection,
     )
+    from conversations.group_state import GroupState
     from conversations.local import local
     from conversations.pending import Pending
     from conversations.poison import PoisonPolicy, Then
-    from conversations.protocol.contract import Contract, MessageType, message_type
+    from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, message_type
     from conversations.run import run
     from conversations.service import QueueDisabled, Service
 
@@ -67,22 +69,24 @@ _HOMES = {
         "StateUpgradeError",
         "TimeLimitExceeded",
         "UnknownContract",
+        "UnknownService",
         "WrongDirection",
     ),
+    "group_state": ("GroupState",),
     "local": ("local",),
     "pending": ("Pending",),
     "poison": ("PoisonPolicy", "Then"),
-    "protocol.contract": ("Contract", "MessageType", "message_type"),
+    "protocol.contract": ("ANY_SERVICE", "Contract", "MessageType", "message_type"),
     "run": ("run",),
     "service": ("QueueDisabled", "Service"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
-    "GiveUp", "Group", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
+    "ANY_SERVICE", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
+    "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
     "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
-    "Then", "TimeLimitExceeded", "UnknownContract", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
+    "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip
 
 

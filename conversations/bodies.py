@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
 import fastavro
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from conversations.errors import DeclarationError, InvalidBody, Verdict
 from conversations.protocol import strict
-from conversations.protocol.contract import MessageType
+from conversations.protocol.contract import NEWEST, MessageType
 from conversations.protocol.envelope import message_run
+
+JSON = "application/json"
+"""Content type of version 1 of a body that is JSON."""
+_VERSION = ";version="
+
+
+def content_type(version: int) -> str:
+    """Return the content type of a body that is JSON, of this version."""
+    return JSON if version == 1 else f"{JSON}{_VERSION}{version}"
+
+
+def version_of(found: str) -> int:
+    """Return the version in a content type; 1 if it has none."""
+    number = found.partition(_VERSION)[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) <= len(str(NEWEST)) else 1
 
 
 class BodyCodec(Protocol):
@@ -73,11 +90,24 @@ class _NoBody:
             raise InvalidBody(f"{self.name}: the message type has no body, {len(data)} bytes arrived")
 
 
-class _TypedBody:
-    content_type = "application/json"
+class UnknownBody(_NoBody):
+    """The codec of a message type that this release does not know. No body fits it."""
 
-    def __init__(self, name: str, body: type) -> None:
+    def decode(self, data: bytes) -> None:
+        """Refuse every body.
+
+        Raises:
+            InvalidBody: always.
+        """
+        raise InvalidBody(
+            f"{self.name}: this release does not know the message type, of which {len(data)} bytes arrived"
+        )
+
+
+class _TypedBody:
+    def __init__(self, name: str, body: type, version: int) -> None:
         self.name = name
+        self.content_type = content_type(version)
         self._body = body
         adapter: TypeAdapter[Any] = TypeAdapter(body)
         self._to_json = adapter.serializer.to_json
@@ -134,6 +164,17 @@ class _AvroBody:
             raise InvalidBody(f"{self.name}: {type(error).__name__} {error}") from error
 
 
+def may_fit_elsewhere(codec: BodyCodec, data: bytes) -> bool:
+    """Return True if a body that does not fit its type may fit the type in another release; False if no release could send the body."""
+    if not codec.content_type.startswith(JSON):
+        return True
+    try:
+        from_json(data)
+    except ValueError:
+        return False
+    return True
+
+
 def said(error: BaseException) -> str:
     """Return the text of an exception. If ``str`` of the exception fails, return a text that names the class of the exception."""
     try:
@@ -156,6 +197,38 @@ def describe(error: BaseException) -> str:
     return "; ".join(parts)
 
 
+SCHEMA_CHARACTERS = 20_000
+"""Longest schema of a body that is written to the catalog, in characters."""
+_DECORATION = {"title", "description", "examples"}
+
+
+def shape_of(declared: MessageType) -> dict[str, Any]:
+    """Return the version and the schema of a body, for the catalog. A schema that is missing or too long is left out."""
+    body, shape = declared.body, {"version": declared.version}
+    if isinstance(body, Mapping):
+        return shape | {"schema": dict(body)}
+    if not isinstance(body, type) or body is bytes:
+        return shape
+    try:
+        schema = _undecorated(TypeAdapter(body).json_schema())
+    except Exception:  # noqa: BLE001 - a class may be valid and have no JSON schema; Pydantic raises several kinds of exceptions
+        return shape
+    return shape | {"schema": schema} if len(json.dumps(schema)) <= SCHEMA_CHARACTERS else shape
+
+
+def _undecorated(schema: Any, *, names: bool = False) -> Any:
+    """Return a JSON schema without titles and descriptions, which change nothing. ``names``: the keys of ``schema`` are names of fields."""
+    if isinstance(schema, list):
+        return [_undecorated(it) for it in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _undecorated(value, names=key in {"properties", "$defs"} and not names)
+        for key, value in schema.items()
+        if names or key not in _DECORATION
+    }
+
+
 @lru_cache(maxsize=4096)
 def codec_of(declared: MessageType) -> BodyCodec:
     """Return the codec of a message type.
@@ -171,7 +244,7 @@ def codec_of(declared: MessageType) -> BodyCodec:
     if isinstance(body, Mapping):
         return _AvroBody(declared.name, body)
     try:
-        return _TypedBody(declared.name, body)
+        return _TypedBody(declared.name, body, declared.version)
     except Exception as error:  # Pydantic raises several kinds of exceptions for a class without a schema
         raise DeclarationError(
             f"message type {declared.name!r}: {body!r} is not a body Pydantic knows: {error}"

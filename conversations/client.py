@@ -15,7 +15,6 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
-from uuid import UUID
 
 from conversations.bodies import codec_of
 from conversations.config import Kafka, Limits, Periods, check_kafka
@@ -27,9 +26,11 @@ from conversations.errors import (
     NotInContract,
     NoWorkerHere,
 )
-from conversations.hosts import Host, find
+from conversations.group_state import GroupState, read_state
+from conversations.hosts import find
+from conversations.new_ids import checked, draw, draw_for
 from conversations.pending import Pending
-from conversations.ports import CommandSink
+from conversations.ports import CommandSink, StateReader
 from conversations.protocol import codes
 from conversations.protocol.admission import (
     body_too_large,
@@ -37,6 +38,7 @@ from conversations.protocol.admission import (
     check_error,
     check_key,
     check_service,
+    check_to_group,
     command_too_large,
     expiry,
     micros,
@@ -45,7 +47,7 @@ from conversations.protocol.admission import (
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.identifiers import RANDOM_BITS, handle, read_handle, uuid7
+from conversations.protocol.identifiers import handle, read_handle
 from conversations.protocol.limits import COMMAND_BYTES, DESCRIPTION_LIMIT, OPERATIONS, sendable
 from conversations.protocol.times import later
 from conversations.service import Service
@@ -54,7 +56,6 @@ M = TypeVar("M")
 N = TypeVar("N")
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
-_DRAWS = 10_000
 
 
 def _now() -> int:
@@ -76,6 +77,8 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         self._idempotency_key = ""
         self._ended = False
         self._inside = False
+        self._to = ""
+        """The service that the catalog must name; empty if the block begins no dialog, or its dialog may wait for the service."""
 
     @property
     def id(self) -> str:
@@ -178,7 +181,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
             raise command_too_large("the requests of the block have", len(value))
-        return self._client.sink().append_async(self._key.encode(), value)
+        return self._client.sink().append_async(self._key.encode(), value, to=self._to)
 
     def __enter__(self) -> Self:
         self._inside = True
@@ -191,6 +194,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
         Raises:
             NotAccepted: Kafka did not confirm the command in time.
+            UnknownService: the catalog does not name the service with which the block begins a dialog (8490). Nothing was written.
             BodyTooLarge: the requests do not fit into one command (8459). Nothing was written.
         """
         self._inside = False
@@ -257,6 +261,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self.limits = Limits()
         self._kafka = kafka
         self._sinks: dict[str, CommandSink] = {}
+        self._readers: dict[str, StateReader] = {}
         self._used: dict[str, Contract] = {}
 
     def check_usable(self) -> None:
@@ -306,12 +311,13 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
     @staticmethod
     def new_id() -> str:
         """Draw a conversation id (UUIDv7), for example before a form is served. Two blocks with the same id begin only one dialog."""
-        return str(_draw())
+        return str(draw())
 
     def begin_dialog(
-        self, to: str, contract: Contract, *, id: str | None = None, group: str | None = None, lifetime: timedelta | None = None  # noqa: A002 - the word users know
+        self, to: str, contract: Contract, *, id: str | None = None, group: str | None = None, lifetime: timedelta | None = None,  # noqa: A002 - the word users know
+        to_group: str | None = None, wait_for_service: bool = False,
     ) -> ClientDialog:  # fmt: skip
-        """Begin a dialog, as a block.
+        """Begin a dialog, as a block. The end of the block checks that the catalog names the service ``to``.
 
         Args:
             to: name of the other service.
@@ -319,11 +325,13 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             id: a UUIDv7 from ``new_id``; by default a new id. A second begin with the same id has no effect.
             group: key of the conversation group; by default the dialog gets a group of its own.
             lifetime: lifetime of this dialog, instead of the contract's lifetime.
+            to_group: key of the conversation group at the target. Needed if the contract has ``group_named_by``, else forbidden.
+            wait_for_service: if True, the messages of the dialog wait until the catalog names the service.
 
         Raises:
             UnknownContract: the service does not initiate the contract (8425).
-            LocalError: the id is not a UUIDv7, the lifetime is not positive, ``to`` or ``group`` is not a valid name or key, or
-                ``contract`` is not a ``Contract``.
+            LocalError: the id is not a UUIDv7, the lifetime is not positive, ``to`` or ``group`` is not a valid name or key,
+                ``contract`` is not a ``Contract``, or ``to_group`` does not fit the contract (8494).
         """
         self.check_usable()
         check_service(to)
@@ -333,12 +341,15 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         if self._service is not None and self._service.initiates.get(contract.name) is not contract:
             mend = "name it in initiates=[...] of the service, or of local(...)"
             raise not_initiated(self.service_name, contract.name, mend)
-        conversation = _draw() if id is None else _checked(id)
+        check_to_group(contract, self.service_name, to_group)
+        conversation = draw() if id is None else checked(id)
         self._used[contract.name] = contract
         dialog = ClientDialog(self, conversation.bytes, group or str(conversation), contract)
         now = _now()
         until = expiry(now, lifetime, contract, self._periods.lifetime)
-        dialog._operations.append(Begin(to, contract.name, -1 if until >= NEVER else until - now))  # noqa: SLF001 - same module
+        begin = Begin(to, contract.name, -1 if until >= NEVER else until - now, to_group or "")
+        dialog._operations.append(begin)  # noqa: SLF001 - same module
+        dialog._to = "" if wait_for_service else to  # noqa: SLF001 - same module
         return dialog
 
     def dialog(self, id: str) -> ClientDialog:  # noqa: A002 - the word users know
@@ -352,21 +363,77 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         check_key(key)
         return ClientDialog(self, conversation, key, None)
 
+    def state(self, service: Service[Any], group: str, *, begun_by: str | None = None) -> GroupState | None:
+        """Read the state of a conversation group of a service; None if the group has no state.
+
+        The state is a copy, as of the time of the reading. The method waits for Kafka: in ``async`` code use
+        ``await asyncio.to_thread(client.state, service, "account-42")``. The first call for a partition reads the partition's state, and
+        keeps the states of its groups in memory. Each later call reads only the changes.
+
+        Args:
+            service: the service that has the group.
+            group: key of the group.
+            begun_by: None for a group that initiators name (``to_group``), or that the service itself began; else the name of the service
+                that began the group's dialogs.
+
+        Raises:
+            LocalError: ``service`` is no ``Service``, or ``group`` is not a valid key.
+            DeclarationError: the catalog does not name the service.
+            StateUpgradeError: the stored state does not load.
+            LogError: Kafka cannot be reached, or the state cannot be read.
+        """
+        self.check_usable()
+        if not isinstance(service, Service):
+            raise LocalError(f"state takes the Service object, whose class decodes the state, not {service!r:.80}")
+        check_key(group)
+        reader = self._readers.get(service.name)
+        if reader is None:
+            reader = self._readers.setdefault(service.name, self.state_reader(service.name))
+        return read_state(reader, service.state, group, begun_by)
+
+    def state_reader(self, service: str) -> StateReader:
+        """Return a reader for the states of a service."""
+        from conversations.kafka.group_states import GroupStates
+
+        return GroupStates(self._kafka, service)
+
     @overload
     def request(
-        self, to: str, contract: Contract, body: object, *, reply: type[M], timeout: timedelta
+        self,
+        to: str,
+        contract: Contract,
+        body: object,
+        *,
+        reply: type[M],
+        timeout: timedelta,
+        to_group: str | None = None,
     ) -> Pending[M]: ...
     @overload
     def request(
-        self, to: str, contract: Contract, body: object, *, reply: tuple[type[M], type[N]], timeout: timedelta
+        self,
+        to: str,
+        contract: Contract,
+        body: object,
+        *,
+        reply: tuple[type[M], type[N]],
+        timeout: timedelta,
+        to_group: str | None = None,
     ) -> Pending[M | N]: ...
     @overload
     def request(
-        self, to: str, contract: Contract, body: object, *, reply: tuple[type[M], ...], timeout: timedelta
+        self,
+        to: str,
+        contract: Contract,
+        body: object,
+        *,
+        reply: tuple[type[M], ...],
+        timeout: timedelta,
+        to_group: str | None = None,
     ) -> Pending[M]: ...
     def request(
-        self, to: str, contract: Contract, body: object, *, reply: type[Any] | tuple[type[Any], ...], timeout: timedelta
-    ) -> Pending[Any]:
+        self, to: str, contract: Contract, body: object, *, reply: type[Any] | tuple[type[Any], ...], timeout: timedelta,
+        to_group: str | None = None,
+    ) -> Pending[Any]:  # fmt: skip
         """Begin a dialog with one message, and return its pending answer. The dialog ends when the answer arrives.
 
         Args:
@@ -375,6 +442,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             body: the message.
             reply: class of the answer, or a tuple of classes.
             timeout: how long ``result()`` or ``await`` waits.
+            to_group: as for ``begin_dialog``.
 
         Raises:
             NoWorkerHere: no worker of this client's service runs in this process, or the worker owns no partition now.
@@ -395,39 +463,10 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
                 f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}"
             )
         lifetime = max(micros(timeout, "timeout"), self._periods.request_lifetime)
-        dialog = self.begin_dialog(to, contract, id=_draw_for(host), lifetime=timedelta(microseconds=lifetime))
+        lives = timedelta(microseconds=lifetime)
+        dialog = self.begin_dialog(to, contract, id=draw_for(host), lifetime=lives, to_group=to_group)
         dialog.__enter__()  # ``Pending`` writes the block and waits for the answer, so ``__exit__`` is never called
         dialog.send(body)
         pending: Pending[Any] = Pending(dialog.id, dialog._append, names, timeout, host, to)  # noqa: SLF001 - same module
         pending.start()
         return pending
-
-
-def _draw() -> UUID:
-    return uuid7(_now(), secrets.randbits(RANDOM_BITS))
-
-
-def _draw_for(host: Host) -> str:
-    """Draw a conversation id in a partition of this process's worker, so that the replies arrive here."""
-    for _ in range(_DRAWS):
-        drawn = str(_draw())
-        if host.owns(drawn.encode()):
-            return drawn
-    raise NoWorkerHere(
-        "the worker in this process owns no partition now; it may be starting, or losing all of them to others"
-    )
-
-
-def _checked(text: str) -> UUID:
-    try:
-        found = UUID(text)
-    except (ValueError, AttributeError):
-        raise LocalError(
-            f"{text!r} is not a conversation id (8426): use Client.new_id()", code=codes.HANDLE_NOT_FOUND
-        ) from None
-    if found.version != 7:
-        raise LocalError(
-            f"{text!r} is not a UUIDv7, which has the time at which it was made: use Client.new_id()",
-            code=codes.HANDLE_NOT_FOUND,
-        )
-    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from threading import Lock
-from typing import Any, Generic, Protocol, TypeAlias
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
@@ -53,6 +53,19 @@ It is a plain tuple, because each send makes one, and a tuple is fast to make.
 """
 
 
+class NewDialog(NamedTuple):
+    """The request of a handler to begin a dialog."""
+
+    to: str
+    contract: Contract
+    expires_at: int
+    """End of the lifetime in microseconds; ``NEVER`` if it is unlimited."""
+    related: bool
+    """True if the dialog begins in the group of the handler's dialog."""
+    to_group: str | None
+    """Key of the group at the target, if the contract lets this service name it."""
+
+
 class Room(Protocol):
     """The part of a partition that a draft uses."""
 
@@ -71,7 +84,7 @@ class Room(Protocol):
     def lifetime(self) -> int:
         """Lifetime in microseconds of dialogs whose contract sets no lifetime."""
 
-    def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Party:
+    def new_party(self, opener: Party, begin: NewDialog) -> Party:
         """Make the initiator's endpoint of a new dialog. The partition knows the endpoint only after the draft is applied."""
 
     def members(self, party: Party) -> list[Party]:
@@ -83,8 +96,14 @@ class Room(Protocol):
     def load_state(self, party: Party) -> Any:
         """Decode the state of the party's group into a new object."""
 
+    def new_state(self) -> Any:
+        """Return the state of a new group."""
+
     def initiates(self, contract: Contract) -> bool:
         """Return True if the service declares that it begins dialogs under this contract."""
+
+    def is_unknown(self, service: str) -> bool:
+        """Return True if the catalog does not name a service; False while the catalog cannot be read."""
 
 
 _GATE = Lock()
@@ -97,13 +116,13 @@ So a request of another thread is either noted before the draft is closed, or re
 class Draft:
     """The requests of one run of a handler, in order, and the new state of the group."""
 
-    __slots__ = ("_over", "_state", "_states", "apart", "asks", "has_state", "party", "room")
+    __slots__ = ("_over", "_state", "_states", "apart", "asks", "deletes_state", "has_state", "party", "room")
 
     def __init__(self, room: Room, party: Party) -> None:
         self.room = room
         self.party = party
         self.asks: list[Ask] = []
-        self.has_state = self._over = False
+        self.has_state = self.deletes_state = self._over = False
         self._state: Any = None
         self._states: dict[bytes, State] | None = None
         self.apart: Apart | None = None
@@ -192,7 +211,13 @@ class Draft:
     def state(self, value: Any) -> None:
         self.check_open()
         self._state = value
-        self.has_state = True
+        self.has_state, self.deletes_state = True, False
+
+    def delete_state(self) -> None:
+        """Note the request to delete the state. From now on, ``state`` is the state of a new group; changes of it have no effect."""
+        self.check_open()
+        self._state = self.room.new_state()
+        self.has_state = self.deletes_state = True
 
     @property
     def outcome(self) -> Any:
@@ -405,6 +430,14 @@ class Group(Generic[S]):
     def state(self, value: S) -> None:
         self._draft.state = value
 
+    def delete_state(self) -> None:
+        """Delete the state of the group with the other effects of this handler. The next handler of the group gets new state.
+
+        The state of a group that initiators name (``to_group``) stays until it is deleted. Other state is deleted with the group: ten
+        minutes after its last dialog is over (the setting ``periods.grace``).
+        """
+        self._draft.delete_state()
+
     @property
     def opened_by(self) -> Dialog[S]:
         """The dialog that opened the group."""
@@ -426,7 +459,14 @@ class Group(Generic[S]):
         ]
 
     def begin_dialog(
-        self, to: str, contract: Contract, *, lifetime: timedelta | None = None, related: bool = True
+        self,
+        to: str,
+        contract: Contract,
+        *,
+        lifetime: timedelta | None = None,
+        related: bool = True,
+        to_group: str | None = None,
+        wait_for_service: bool = False,
     ) -> Dialog[S]:
         """Begin a dialog with another service.
 
@@ -435,11 +475,14 @@ class Group(Generic[S]):
             contract: one of the contracts that this service initiates.
             lifetime: lifetime of this dialog, instead of the contract's lifetime.
             related: if False, the dialog begins in a new group, which another worker may own.
+            to_group: key of the conversation group at the target. Needed if the contract has ``group_named_by``, else forbidden.
+            wait_for_service: if True, the messages of the dialog wait until the catalog names the service.
 
         Raises:
+            UnknownService: the catalog does not name the service (8490), and ``wait_for_service`` is False.
             UnknownContract: the service does not declare that it initiates this contract (8425).
             LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8490), ``contract`` is not a ``Contract`` (8425),
-                or the group is full.
+                ``to_group`` does not fit the contract (8494), or the group is full.
         """
         self._draft.check_open()
         room = self._draft.room
@@ -447,10 +490,13 @@ class Group(Generic[S]):
         admission.check_contract(contract)
         if not room.initiates(contract):
             raise admission.not_initiated(self._party.endpoint.service, contract.name, "add it to initiates=[...]")
+        if not wait_for_service and room.is_unknown(to):
+            raise admission.unknown_service(to)
+        admission.check_to_group(contract, self._party.endpoint.service, to_group)
         now = room.now
         until = admission.expiry(now, lifetime, contract, room.lifetime)
-        party = room.new_party(self._party, to, contract, until, related)
-        verb = Begin(to, contract.name, -1 if until >= NEVER else until - now)
+        party = room.new_party(self._party, NewDialog(to, contract, until, related, to_group))
+        verb = Begin(to, contract.name, -1 if until >= NEVER else until - now, to_group or "")
         self._draft.begin(party, verb, now, related=related)
         return Dialog(self._draft, party)
 

@@ -9,6 +9,7 @@ ConversationError             has a code of Service Broker's error table
  │   ├─ InvalidBody           9615: the body does not fit its message type
  │   ├─ BodyTooLarge          8459: the body, or the requests of one command, have too many bytes
  │   ├─ UnknownContract       8425: the service does not declare the contract
+ │   ├─ UnknownService        8490: the catalog does not name the service with which a dialog would begin
  │   └─ NoWorkerHere          a request needs a worker of its service in this process
  ├─ PeerError                 the other side, or this library, ended the dialog with an error
  ├─ NotAccepted               Kafka refused or did not confirm a client's write; running its block again with the same id is harmless
@@ -98,6 +99,12 @@ class UnknownContract(LocalError):
     code = 8425
 
 
+class UnknownService(LocalError):
+    """The catalog does not name the service with which a dialog would begin."""
+
+    code = 8490
+
+
 class NoWorkerHere(LocalError):
     """A request waits for its reply in this process, so a worker of its service must run here."""
 
@@ -121,7 +128,7 @@ class RequestTimeout(ConversationError):
         had = (
             "it has the request, and may still handle it"
             if acknowledged
-            else "it has not acknowledged the request: is there such a service, and is it running? It may still handle it"
+            else "it has not acknowledged the request: is a worker of it running? It may still handle the request"
         )
         super().__init__(f"no reply from {to} on dialog {dialog_id} in time; {had}")
         self.dialog_id = dialog_id

@@ -4,14 +4,50 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
 from conversations.bodies import describe
 from conversations.errors import DeclarationError, StateUpgradeError
+from conversations.ports import StateReader
+from conversations.protocol import rows
+from conversations.protocol.times import moment
 
 Upgrade = Callable[[Any], Any]
+
+
+class GroupState(NamedTuple):
+    """The state of a conversation group, read from outside."""
+
+    value: Any
+    """A copy of ``group.state``: an object of the service's state class. A change of it has no effect."""
+    as_of: datetime
+    """Time of the reading, by the clock of the reader. All effects that were committed before are in the value."""
+
+
+def read_state(reader: StateReader, codec: StateCodec, group: str, begun_by: str | None) -> GroupState | None:
+    """Read the state of a group, with the reader for its service. Return None if the group has no state.
+
+    Args:
+        reader: reads the rows of the service.
+        codec: the codec of the service.
+        group: key of the group.
+        begun_by: None for a group that initiators name (``to_group``), or that the service itself began; else the service that began the
+            dialogs of the group.
+
+    Raises:
+        DeclarationError: the catalog does not name the service.
+        StateUpgradeError: the stored state does not load.
+        LogError: the state cannot be read.
+    """
+    origins = [rows.SHARED, ""] if begun_by is None else [begun_by]
+    row, at = reader.read(group, [rows.group_key(origin, group) for origin in origins])
+    found = None if row is None else rows.decode_group(row)
+    return (
+        None if found is None or not found.state else GroupState(codec.decode(found.state, found.version), moment(at))
+    )
 
 
 class StateCodec:

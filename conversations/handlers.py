@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conversations.bodies import BodyCodec, codec_of
+from conversations.body_upgrades import BodyUpgrades
 from conversations.protocol.contract import Contract, MessageType
 
 
@@ -23,7 +24,7 @@ class Handler:
 
 def unknown_side(contract: str, initiator: bool) -> Side:
     """Make a side for a contract that is no longer declared. Each message that arrives under this contract breaks its dialog."""
-    return Side(Contract(contract, sent_by_any=[MessageType("unknown", None)]), initiator)
+    return Side(Contract(contract, sent_by_any=[MessageType("unknown", None)]), initiator, BodyUpgrades(""))
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class Side:
 
     contract: Contract
     initiator: bool
+    upgrades: BodyUpgrades
     senders: dict[type, BodyCodec] = field(default_factory=dict)
     """Codec by body class, for the message types that this side may send."""
     receivers: dict[str, tuple[BodyCodec, Handler | None]] = field(default_factory=dict)

@@ -14,7 +14,9 @@ from conversations.errors import LocalError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
-from conversations.ports import CommandSink, Connection
+from conversations.memory.group_states import MemoryGroupStates
+from conversations.ports import CommandSink, Connection, StateReader
+from conversations.protocol.admission import unknown_service
 from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.topics import COMMANDS
 from conversations.service import Service, as_services
@@ -33,9 +35,12 @@ class MemoryCommands:
         self._broker = broker
         self._service = service
 
-    def append_async(self, key: bytes, value: bytes) -> Future[None]:
-        """Append one command. The command is in the broker's memory when this method returns."""
+    def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+        """Append one command. The command is in the broker's memory when this method returns. If there is no service ``to``, it fails."""
         future: Future[None] = Future()
+        if to and to not in self._broker.services:
+            future.set_exception(unknown_service(to))
+            return future
         self._broker.append_keyed(self._service, COMMANDS, key, value)
         future.set_result(None)
         return future
@@ -48,12 +53,17 @@ class LocalClient(Client):
     """A client that writes its commands to ``sink``. Without a sink, it writes them to Kafka."""
 
     def __init__(
-        self, service: Service[Any], kafka: Kafka, sink: CommandSink | None, periods: Periods | None = None
+        self,
+        service: Service[Any],
+        kafka: Kafka,
+        sink: CommandSink | None,
+        periods: Periods | None = None,
+        broker: MemoryBroker | None = None,
     ) -> None:
         super().__init__(service, kafka, periods=periods)
         if sink is not None:
             self._sinks[self.service_name] = sink
-        self._in_memory = sink is not None
+        self._in_memory, self._broker = sink is not None, broker
         self._is_over = False
 
     def check_usable(self) -> None:
@@ -66,6 +76,10 @@ class LocalClient(Client):
             raise LocalError(
                 "the block `with local(...) as client:` is over, and its services have stopped: write inside the block"
             )
+
+    def state_reader(self, service: str) -> StateReader:
+        """Return a reader for the states of a service, in memory or on Kafka."""
+        return super().state_reader(service) if self._broker is None else MemoryGroupStates(self._broker, service)
 
     def finish(self) -> None:
         """Note that the block of ``local`` is over."""
@@ -109,11 +123,13 @@ def local(
     settings = settings or WorkerSettings()
     if kafka is None:
         address, broker = Kafka("memory"), MemoryBroker(SystemClock())
+        memory: MemoryBroker | None = broker
         for service in everyone:
             broker.create_service(service.name, 1, service.declaration().retries)
         sink: CommandSink | None = MemoryCommands(broker, name)
         connect = _in_memory(broker)
     else:
+        memory = None
         address, sink, connect = kafka, None, _on_kafka(kafka, everyone, settings.periods)
     workers = [
         Worker(service, connect(service.name), MemoryStores(), settings=settings, namespace=address.namespace)
@@ -121,7 +137,7 @@ def local(
     ]
     with Crew(workers, address) as crew:
         crew.await_ready(START_SECONDS)
-        with LocalClient(client_service, address, sink, settings.periods) as client:
+        with LocalClient(client_service, address, sink, settings.periods, memory) as client:
             try:
                 yield client
             finally:

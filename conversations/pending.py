@@ -73,6 +73,7 @@ class Pending(Generic[R_co]):
             PeerError: the dialog ended without an answer; or the worker in this process failed.
             RequestTimeout: no answer came in time; ``acknowledged`` is True if the peer has accepted the request.
             NotAccepted: Kafka refused the request.
+            UnknownService: the catalog does not name the service (8490).
         """
         try:
             return self._future.result(max(0.0, self._deadline - time.monotonic()))

@@ -108,8 +108,8 @@ class Listener(Protocol):
 class Connection(Protocol):
     """One worker's connection to the topics of its service. Only the thread that called ``join`` may call its methods.
 
-    There are two exceptions: any thread may call ``partitions`` and ``look_at_catalog``. Runs of lanes call these two methods when they
-    send, and when they admit dialogs. So these two methods never use the consumer.
+    There are three exceptions: any thread may call ``partitions``, ``schemas`` and ``look_at_catalog``. Runs of lanes call these methods when
+    they send, and when they admit dialogs. So these methods never use the consumer.
 
     Raises:
         LogError: the connection is closed, or has not joined. Methods that only ask about topics work before ``join``, too.
@@ -184,6 +184,9 @@ class Connection(Protocol):
             LogError: the catalog cannot be read now.
         """
 
+    def schemas(self) -> Mapping[str, str]:
+        """Return the Avro schemas of the catalog as it was last read: the JSON text of each schema by its fingerprint in hex."""
+
     def topic_ids(self) -> Mapping[str, str]:
         """Return the ids of the service's own queue, commands and state topics. A re-created topic has a new id."""
 
@@ -246,11 +249,29 @@ class Stores(Protocol):
 class CommandSink(Protocol):
     """Appends commands of clients to the commands topic of one service. It is thread-safe."""
 
-    def append_async(self, key: bytes, value: bytes) -> Future[None]:
-        """Append one command. The future completes when the command is durable, or fails with ``NotAccepted``."""
+    def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+        """Append one command. The future completes when the command is durable, or fails with ``NotAccepted``.
+
+        If the catalog does not name the service ``to``, the command is not appended, and the future fails with ``UnknownService``. While
+        the catalog cannot be read, the command is appended.
+        """
 
     def close(self) -> None:
         """Wait for commands that are being appended, and disconnect."""
+
+
+class StateReader(Protocol):
+    """Reads the rows of the conversation groups of one service. It is thread-safe."""
+
+    def read(self, key: str, names: list[bytes]) -> tuple[bytes | None, int]:
+        """Return the first row of ``names`` that exists, and the time of the reading in microseconds since 1970.
+
+        Every transaction that was committed before this time is in the row. ``key`` is the key of the group.
+
+        Raises:
+            DeclarationError: the catalog does not name the service.
+            LogError: the state cannot be read.
+        """
 
 
 class Clock(Protocol):

@@ -9,7 +9,9 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from conversations.bodies import codec_of
+from conversations.bodies import codec_of, shape_of
+from conversations.body_upgrades import BodyUpgrades
+from conversations.body_upgrades import Upgrade as BodyUpgrade
 from conversations.dialog import Dialog
 from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
@@ -125,6 +127,7 @@ class Service(Generic[S]):
         ignored = listed("ignores", ignores, "message types")
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignored)
         self.state = StateCodec(name, state, state_version)
+        self.upgrades = BodyUpgrades(name)
         self.poison = (*listed("poison", poison, "policies"), PoisonPolicy())
         for policy in self.poison:
             if not isinstance(policy, PoisonPolicy):
@@ -238,12 +241,28 @@ class Service(Generic[S]):
         """Register the function that turns stored state of ``version`` (decoded JSON) into state of ``version + 1``."""
         return self.state.upgrade(version)
 
+    def upgrade(self, message: type | MessageType, version: int) -> Callable[[BodyUpgrade], BodyUpgrade]:
+        """Register the function that turns a body of ``version`` (decoded JSON) into a body of ``version + 1``.
+
+        The service gets bodies of older versions from peers of an older release, and from messages that were sent before the release.
+
+        Args:
+            message: the class of the body, whose present version ``@message_type(version=...)`` sets.
+            version: the older version.
+
+        Raises:
+            DeclarationError: the class has no such older version, or the version has an upgrade already.
+        """
+        return self.upgrades.register(message, version)
+
     def declaration(self) -> ServiceDeclaration:
         """Return the declaration of this service for the catalog."""
         retries = [delay_name(delay) for delay in waits(self.poison)]
+        types = {t.name: t for c in (*self.accepts.values(), *self.initiates.values()) for t in c.types.values()}
         return ServiceDeclaration(
-            self.name, _plain(self.accepts), _plain(self.initiates), retries, self.longest_lifetime()
-        )
+            self.name, _plain(self.accepts), _plain(self.initiates), retries,
+            {name: shape_of(declared) for name, declared in types.items()}, self.state.version, self.longest_lifetime(),
+        )  # fmt: skip
 
     def longest_lifetime(self) -> timedelta:
         """Return the longest limited lifetime that a contract sets; zero if no contract sets a limited lifetime."""
@@ -267,6 +286,9 @@ class Service(Generic[S]):
             for contract in contracts.values():
                 sides[contract.name, initiator] = self._side(contract, initiator, gaps)
         self.state.check()
+        self.upgrades.check(
+            received for side in sides.values() for received in side.contract.sendable(not side.initiator).values()
+        )
         if gaps:
             raise DeclarationError(
                 f"service {self.name!r} cannot handle all that it may receive:\n"
@@ -277,7 +299,7 @@ class Service(Generic[S]):
         return sides
 
     def _side(self, contract: Contract, initiator: bool, gaps: list[str]) -> Side:
-        side = Side(contract, initiator)
+        side = Side(contract, initiator, self.upgrades)
         for sent in contract.sendable(initiator).values():
             codec = codec_of(sent)
             if isinstance(sent.body, type):
@@ -398,6 +420,7 @@ def _plain(contracts: Mapping[str, Contract]) -> dict[str, dict[str, list[str]]]
             "target": [t for t in contract.by_target if t not in contract.by_initiator],
             "any": [t for t in contract.by_initiator if t in contract.by_target],
         }
+        | ({"group_named_by": sorted(contract.group_named_by)} if contract.shares_groups else {})
         for name, contract in contracts.items()
     }
 

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from conversations.config import Kafka, Periods
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.appending import append
-from conversations.kafka.catalog import Catalog, read_catalog, schema_record, service_record
+from conversations.kafka.catalog import Catalog, own_schemas, read_catalog, schema_record, service_record
 from conversations.kafka.clients import (
     REQUEST_TIMEOUT,
     Topic,
@@ -25,6 +25,7 @@ from conversations.kafka.clients import (
 from conversations.kafka.retrying import looked_for
 from conversations.kafka.topic_settings import bring, wanted
 from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.release_changes import changes, is_another_program
 from conversations.protocol.topics import (
     RETRY,
     SERVICE_TOPICS,
@@ -59,10 +60,13 @@ def apply(
     replication: int = -1,
     schemas: Mapping[str, str] | None = None,
     periods: Periods | None = None,
+    *,
+    replace_program: bool = False,
 ) -> list[str]:
     """Create the missing topics of the namespace and of each service, correct the settings of the existing topics, and write the catalog.
 
-    Return a line for each creation and each change, and a line for each retry topic that is not used any more.
+    Return a line for each creation and each change, a line for each effect on messages in flight, and a line for each retry topic that is
+    not used any more.
 
     Args:
         kafka: the cluster and the namespace.
@@ -70,11 +74,13 @@ def apply(
         partitions: partition count of each service. With None, an existing service keeps its count, and a new service gets
             ``DEFAULT_PARTITIONS``.
         replication: replication factor of new topics; -1 is the cluster's default.
-        schemas: Avro schema texts by fingerprint in hex. They are written before the services that use them.
+        schemas: Avro schema texts by fingerprint in hex. They are written before the services that use them. By default these are the
+            schemas of envelopes and commands of this package.
         periods: periods of the namespace. Its workers must have the same periods.
+        replace_program: if True, a service may have other contracts than before, and none in common.
 
     Raises:
-        DeclarationError: a service exists with another partition count, a name cannot be part of a topic's name, or two
+        DeclarationError: a service exists with another partition count, or has no contract in common with the service in the catalog, a name cannot be part of a topic's name, or two
             services would share topics.
         KafkaUnreachable: no broker answered within 10 s.
         LogError: Kafka refused.
@@ -93,12 +99,34 @@ def apply(
     plans = control | _service_topics(kafka, declarations, counts, periods)
     existing = describe_topics(admin, kafka, list(plans))
     _refuse_other_counts(kafka, counts, (catalog, existing))
+    if not replace_program:
+        _refuse_other_programs(catalog, declarations)
     missing = {name: plans[name] for name, topic in existing.items() if topic is None}
     _create(kafka, admin, missing, replication)
     lines = [f"created topic {name} ({_times(plan.partitions, 'partition')})" for name, plan in missing.items()]
     lines += bring(admin, kafka, {name: plan.settings for name, plan in plans.items() if name not in missing})
     lines += [line for d in declarations for line in _unused(kafka, d, catalog)]
-    return lines + _write(kafka, catalog, [(d, counts[d.name]) for d in declarations], schemas or {})
+    lines += [f"{d.name}: {line}" for d in declarations for line in effects(catalog, d)]
+    texts = own_schemas() if schemas is None else schemas
+    return lines + _write(kafka, catalog, [(d, counts[d.name]) for d in declarations], texts)
+
+
+def effects(catalog: Catalog, declaration: ServiceDeclaration) -> list[str]:
+    """Return the effects that the declaration of a service has on messages in flight, compared with its entry in the catalog."""
+    before = catalog.services.get(declaration.name)
+    return [] if before is None else changes(before, declaration.entry(int(before["partitions"])))
+
+
+def _refuse_other_programs(catalog: Catalog, declarations: Sequence[ServiceDeclaration]) -> None:
+    for declaration in declarations:
+        before = catalog.services.get(declaration.name)
+        if before is not None and is_another_program(before, declaration.entry(1)):
+            known = ", ".join(sorted({*before.get("accepts", {}), *before.get("initiates", {})}))
+            raise DeclarationError(
+                f"service {declaration.name!r} in the catalog has other contracts ({known}), and none of this program. Two programs of one "
+                "name would share messages and state: give this service another name. If it takes the place of the other program, apply it "
+                "with --replace"
+            )
 
 
 def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods | None = None) -> str:
@@ -237,10 +265,9 @@ def _write(
 ) -> list[str]:
     records: list[tuple[bytes, bytes]] = []
     lines: list[str] = []
-    for fingerprint, schema in schemas.items():
-        if catalog.schemas.get(fingerprint) != schema:
-            records.append(schema_record(fingerprint, schema))
-            lines.append(f"added schema {fingerprint} to the catalog")
+    records += [schema_record(*it) for it in schemas.items() if catalog.schemas.get(it[0]) != it[1]]
+    if records:
+        lines.append(f"added {_times(len(records), 'schema')} to the catalog")
     for declaration, partitions in declarations:
         entry, before = declaration.entry(partitions), catalog.services.get(declaration.name)
         if before != entry:

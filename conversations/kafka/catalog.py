@@ -10,11 +10,13 @@ from typing import Any, cast
 
 from confluent_kafka.admin import AdminClient
 
+from conversations import schemas
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, describe_topics, log, make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol.limits import NAME
+from conversations.protocol.registry import fingerprint
 from conversations.protocol.topics import DELAY, SERVICE_TOPICS, catalog_topic, service_topic
 
 SERVICE, SCHEMA = "service/", "schema/"
@@ -69,6 +71,12 @@ def service_record(name: str, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
 def schema_record(fingerprint: str, schema: str) -> tuple[bytes, bytes]:
     """Make the catalog record of a schema. The same schema always gives the same bytes."""
     return f"{SCHEMA}{fingerprint}".encode(), schema.encode()
+
+
+def own_schemas() -> dict[str, str]:
+    """Return the schemas of envelopes and commands of this package, as JSON by fingerprint in hex."""
+    sources = (schemas.load(name, version) for name in ("envelope", "command") for version in schemas.VERSIONS[name])
+    return {fingerprint(source).hex(): json.dumps(source) for source in sources}
 
 
 def read_catalog(
@@ -151,6 +159,15 @@ class CatalogReader:
             log.info("the catalog could not be read again, so %s stays unknown: %s", service, failure)
         return catalog.partitions(service)
 
+    def known(self, service: str) -> int | None:
+        """Return the partition count of a service's topics by the last reading; None if the catalog did not name the service then."""
+        return None if self._catalog is None else self._catalog.partitions(service)
+
+    @property
+    def schemas(self) -> Mapping[str, str]:
+        """The Avro schemas by the last reading, by their fingerprints."""
+        return {} if self._catalog is None else self._catalog.schemas
+
     def read(self) -> Catalog:
         """Read the records after the last reading, and return the catalog. If there are no new records, this costs one request.
 
@@ -209,7 +226,23 @@ def _is_delays(value: Any) -> bool:
     return _is_names(value) and all(DELAY.fullmatch(delay) for delay in value)
 
 
-_FIELDS = {"accepts": _is_contracts, "initiates": _is_contracts, "retries": _is_delays}
+def _is_bodies(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(body, dict) and type(body.get("version")) is int for body in value.values()
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int
+
+
+_FIELDS = {
+    "accepts": _is_contracts,
+    "initiates": _is_contracts,
+    "retries": _is_delays,
+    "bodies": _is_bodies,
+    "state_version": _is_number,
+}
 """The optional fields of an entry that this version reads, each with the function that checks its value."""
 
 

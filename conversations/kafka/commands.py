@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from threading import Event, Lock, Thread, current_thread
 from time import monotonic
@@ -16,10 +16,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError, NotAccepted
-from conversations.kafka.catalog import read_catalog
-from conversations.kafka.clients import log, make_producer
+from conversations.kafka.catalog import CatalogReader
+from conversations.kafka.clients import Admin, log, make_producer
 from conversations.kafka.failures import describe
 from conversations.ports import Headers
+from conversations.protocol.admission import unknown_service
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
 
 SERVE = 0.2
@@ -37,10 +38,12 @@ DELIVERY_TIMEOUT = 30_000
 class _Command:
     """One command on its way, and the future that its sender waits for."""
 
-    __slots__ = ("deadline", "future", "headers", "key", "value")
+    __slots__ = ("deadline", "future", "headers", "key", "to", "value")
 
-    def __init__(self, key: bytes, value: bytes, headers: Headers | None, timeout: float) -> None:
+    def __init__(self, key: bytes, value: bytes, headers: Headers | None, timeout: float, to: str) -> None:
         self.key, self.value, self.headers = key, value, headers
+        self.to = to
+        """The service that the catalog must name; empty if the command needs no service."""
         self.deadline = monotonic() + timeout
         self.future: Future[None] = Future()
         self.future.set_running_or_notify_cancel()  # a record under way cannot be cancelled
@@ -50,13 +53,14 @@ class _Command:
 
 
 class _Connection:
-    """A producer, the thread that serves its delivery reports, and the partition count of the commands topic."""
+    """A producer, the thread that serves its delivery reports, the catalog, and the partition count of the commands topic."""
 
     def __init__(self, kafka: Kafka, service: str) -> None:
         self.pid = os.getpid()
         self.service = service
         self.topic = service_topic(kafka.namespace, service, COMMANDS)
-        count = read_catalog(kafka).partitions(service)
+        self._catalog = CatalogReader(kafka, Admin(kafka))
+        count = self._catalog.read().partitions(service)
         if count is None:
             raise DeclarationError(f"service {service!r} is not in the catalog: run 'conversations apply' for it")
         self.count = count
@@ -68,16 +72,35 @@ class _Connection:
         """Commands that found no room in the producer's queue."""
         self.lost: KafkaError | None = None
         """The fatal error of the producer, or None. After a fatal error, the producer accepts no more records."""
+        self._looks = ThreadPoolExecutor(1, thread_name_prefix=f"looks up services for {service}")
+        """Looks up services that the catalog did not name at its last reading."""
         self._stop = Event()
         self._thread = Thread(target=self._serve, name=f"commands of {service}", daemon=True)
         self._thread.start()
 
     def append(self, command: _Command) -> None:
-        """Give a command to the producer without waiting. If the producer has no room, the thread for delivery reports tries again."""
-        if not self._produce(command):
+        """Give a command to the producer without waiting. If the producer has no room, the thread for delivery reports tries again.
+
+        If the command needs a service that the catalog did not name, another thread reads the catalog again first.
+        """
+        if command.to and self._catalog.known(command.to) is None:
+            self._looks.submit(self._look_up, command)
+        elif not self._produce(command):
+            self._crowded.append(command)
+
+    def _look_up(self, command: _Command) -> None:
+        try:
+            is_unknown = self._catalog.read().partitions(command.to) is None
+        except LogError as error:
+            log.info("the catalog could not be read, so a dialog with %s begins unchecked: %s", command.to, error)
+            is_unknown = False
+        if is_unknown:
+            command.refuse(unknown_service(command.to))
+        elif not self._produce(command):
             self._crowded.append(command)
 
     def close(self, timeout: float) -> None:
+        self._looks.shutdown()
         self.producer.flush(timeout)
         self._stop.set()
         self._thread.join(SERVE + timeout)
@@ -165,14 +188,17 @@ class CommandProducer:
             ) from None
 
     def append_async(
-        self, key: bytes, value: bytes, headers: Headers | None = None, timeout: float = 10.0
+        self, key: bytes, value: bytes, headers: Headers | None = None, timeout: float = 10.0, *, to: str = ""
     ) -> Future[None]:
         """Append one command. The future ends when the command is confirmed, or with ``NotAccepted`` or ``DeclarationError``.
+
+        If the catalog does not name the service ``to``, the command is not appended, and the future ends with ``UnknownService``. While
+        the catalog cannot be read, the command is appended.
 
         This method never waits. A background thread makes the first connection. If the producer's queue is full, the command
         waits up to ``timeout`` seconds for room.
         """
-        command = _Command(key, value, headers, timeout)
+        command = _Command(key, value, headers, timeout, to)
         with self._lock:
             connection = self._connection
             if connection is not None and connection.lost:

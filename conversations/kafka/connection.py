@@ -200,6 +200,10 @@ class KafkaConnection:
         """
         self._catalog.read()
 
+    def schemas(self) -> Mapping[str, str]:
+        """Return the Avro schemas of the catalog as it was last read, by their fingerprints."""
+        return self._catalog.schemas
+
     def topic_ids(self) -> Mapping[str, str]:
         """Return the topic ids of the service's queue, commands and state topics. A re-created topic has another id."""
         found = self._describe([self._queue, self._commands, self._state])

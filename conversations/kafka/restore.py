@@ -260,9 +260,9 @@ class KafkaRestore:
 
 
 def read_all(
-    kafka: Kafka, admin: AdminClient, topic: str, start: int = 0, patience: float | None = None
+    kafka: Kafka, admin: AdminClient, topic: str, start: int = 0, patience: float | None = None, partition: int = 0
 ) -> tuple[Rows, int]:
-    """Read partition 0 of a small topic from offset ``start`` to its end. Return its rows and the next offset.
+    """Read a partition of a small topic from offset ``start`` to its end. Return its rows and the next offset.
 
     A request fails after ``patience`` seconds. The reading fails after ``patience`` seconds without progress. Callers set
     ``patience`` if other threads wait for them.
@@ -271,11 +271,11 @@ def read_all(
         KafkaUnreachable: no broker answered.
         LogError: the topic cannot be read.
     """
-    end = ask_offset(kafka, admin, topic, 0, timeout=patience)
+    end = ask_offset(kafka, admin, topic, partition, timeout=patience)
     if start >= end:
         return [], start
-    first = ask_offset(kafka, admin, topic, 0, first=True, timeout=patience)
-    reader = BoundedReader(kafka, topic, 0, max(start, first), end, patience)
+    first = ask_offset(kafka, admin, topic, partition, first=True, timeout=patience)
+    reader = BoundedReader(kafka, topic, partition, max(start, first), end, patience)
     rows: Rows = []
     try:
         while not reader.done:

@@ -68,6 +68,8 @@ class MemoryBroker:
         self.topics: dict[str, list[list[MemoryRecord]]] = {events_topic(namespace): [[]]}
         self.ids: dict[str, str] = {}
         self.services: dict[str, int] = {}
+        self.schemas: dict[str, str] = {}
+        """Avro schemas of the catalog as JSON, by fingerprint in hex."""
         self.groups: dict[str, Group] = {}
         self.limits: dict[str, int] = {}
         """Maximum number of bytes of a record, for topics with a lower limit than ``RECORD_BYTES``."""

@@ -104,6 +104,7 @@ class MemoryConnection:
         self._appended_at: int | None = None
         self._thread = 0
         self._known: dict[str, int] = {}
+        self._schemas: dict[str, str] = {}
         self._looked_at = -LOOKED_AFTER
 
     @property
@@ -254,6 +255,11 @@ class MemoryConnection:
     def look_at_catalog(self) -> None:
         """Read the present services. ``partitions`` uses the result."""
         self._known, self._looked_at = dict(self.broker.services), self.broker.clock.steady()
+        self._schemas = dict(self.broker.schemas)
+
+    def schemas(self) -> Mapping[str, str]:
+        """Return the schemas of the catalog as it was last read."""
+        return self._schemas
 
     def topic_ids(self) -> Mapping[str, str]:
         """Return the topic ids of the service's queue, commands and state topics."""

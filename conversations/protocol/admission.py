@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
 
-from conversations.errors import BodyTooLarge, InvalidBody, LocalError, UnknownContract
+from conversations.errors import BodyTooLarge, InvalidBody, LocalError, UnknownContract, UnknownService
 from conversations.protocol import codes
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
@@ -121,6 +121,14 @@ def check_service(name: object) -> None:
         raise LocalError(f"{name!r:.200} cannot be the name of a service (8490)", code=codes.NO_SUCH_SERVICE)
 
 
+def unknown_service(name: str) -> UnknownService:
+    """Return the error for a dialog that would begin with a service that the catalog does not name (8490)."""
+    return UnknownService(
+        f"the catalog names no service {name!r} (8490). Is the name right? 'conversations apply' adds a service to the catalog. If the "
+        "dialog may wait until the service is there, begin it with wait_for_service=True"
+    )
+
+
 def check_contract(contract: object) -> None:
     """Check that a dialog can begin under this object.
 
@@ -146,6 +154,34 @@ def check_key(key: object) -> None:
         or sendable(key, KEY_BYTES) != key
     ):
         raise LocalError(f"the key of a group is a text of 1 to {KEY_BYTES} bytes in UTF-8, not {key!r:.200}")
+
+
+def check_to_group(contract: Contract, service: str, to_group: str | None) -> None:
+    """Check that a service names the group at the target if the contract lets it, and only then.
+
+    Raises:
+        LocalError: the contract lets nobody or only others name the group (8494), the name is missing, or it is no valid key.
+    """
+    if not contract.shares_groups:
+        if to_group is not None:
+            raise LocalError(
+                f"contract {contract.name!r} lets no service name the group at the target (8494): declare "
+                f"Contract({contract.name!r}, ..., group_named_by=[{service!r}]) on both sides",
+                code=codes.NAMES_NO_GROUP,
+            )
+        return
+    if not contract.may_name_group(service):
+        raise LocalError(
+            f"contract {contract.name!r} does not let service {service!r} name the group at the target (8494): add it to "
+            f"group_named_by=[...] on both sides",
+            code=codes.NAMES_NO_GROUP,
+        )
+    if to_group is None:
+        raise LocalError(
+            f"a dialog under contract {contract.name!r} names the group at the target: begin_dialog(..., to_group=...)",
+            code=codes.NAMES_NO_GROUP,
+        )
+    check_key(to_group)
 
 
 def micros(duration: timedelta, what: str) -> int:
@@ -204,12 +240,12 @@ def command_too_large(what: str, size: int) -> BodyTooLarge:
 
 
 def check_content_type(message_type: str, content_type: str, expected: str) -> None:
-    """Check that a body has the content type of its message type.
+    """Check that a body has the content type of its message type. Its version may be another one, because a client may have another release.
 
     Raises:
         InvalidBody: the body has another content type (9615).
     """
-    if content_type != expected:
+    if content_type.partition(";")[0] != expected.partition(";")[0]:
         raise InvalidBody(f"the content type of {message_type} is {expected!r}, not {content_type!r:.200} (9615)")
 
 

@@ -66,9 +66,11 @@ CLOGGED = 8462
 Service Broker has no number for a full transmission queue, so CLOGGED has the number of NOT_CONVERSING.
 """
 NO_SUCH_SERVICE = 8490
-"""No service can have this name."""
+"""No service can have this name, or the catalog does not name the service."""
 INITIATOR_SENDS_NOTHING = 8492
 """A contract does not allow its initiator to send anything."""
+NAMES_NO_GROUP = 8494
+"""The contract does not let the service name the group at the target. Or the contract requires a name, and there is none."""
 INVALID_BODY = 9615
 """The body does not fit its message type."""
 

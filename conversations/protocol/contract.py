@@ -14,30 +14,60 @@ M = TypeVar("M")
 
 DEFAULT_LIFETIME = timedelta(days=1)
 """A value that stands for the setting ``periods.lifetime``. The default of this setting is a day."""
+NEWEST = 1_000
+"""Largest version of a message type's body."""
+ANY_SERVICE = "*"
+"""Stands for all services in ``Contract.group_named_by``."""
 SHOWN = 80
 """Maximum number of characters of an argument in an error text."""
-_NAME_ATTRIBUTE = "__message_type_name__"
+_NAME_ATTRIBUTE, _VERSION_ATTRIBUTE = "__message_type_name__", "__message_type_version__"
 
 
-def message_type(name: str) -> Callable[[type[M]], type[M]]:
-    """Return a decorator that names the message type of a body class. Without it, the message type has the name of the class."""
-    check_name("message type", name)
+def message_type(name: str | None = None, *, version: int = 1) -> Callable[[type[M]], type[M]]:
+    """Return a decorator that sets the name and the version of the message type of a body class.
+
+    Args:
+        name: name of the message type; None is the name of the class.
+        version: version of the body. Increase it if bodies of the old version must be upgraded; see ``Service.upgrade``.
+
+    Raises:
+        DeclarationError: the name cannot be part of a topic's name, or the version is no number of at least 1.
+    """
+    if name is not None:
+        check_name("message type", name)
+    _check_version(name or "a message type", version)
 
     def mark(body: type[M]) -> type[M]:
-        setattr(body, _NAME_ATTRIBUTE, name)
+        if name is not None:
+            setattr(body, _NAME_ATTRIBUTE, name)
+        setattr(body, _VERSION_ATTRIBUTE, version)
         return body
 
     return mark
 
 
+def _check_version(what: str, version: object) -> None:
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= NEWEST:
+        raise DeclarationError(f"{what}: the version is a number from 1 to {NEWEST}, not {version!r:.80}")
+
+
 class MessageType:
-    """A named kind of message. Its body is a Pydantic class, an Avro schema, ``"bytes"``, or None for no body."""
+    """A named kind of message. Its body is a Pydantic class, an Avro schema, ``"bytes"``, or None for no body.
 
-    __slots__ = ("body", "name")
+    Only a body of a Pydantic class may have a version other than 1.
+    """
 
-    def __init__(self, name: str, body: type | Literal["bytes"] | Mapping[str, Any] | None) -> None:
+    __slots__ = ("body", "name", "version")
+
+    def __init__(
+        self, name: str, body: type | Literal["bytes"] | Mapping[str, Any] | None, *, version: int = 1
+    ) -> None:
         self.name = check_name("message type", name)
+        _check_version(f"message type {name!r}", version)
+        if version > 1 and not isinstance(body, type):
+            raise DeclarationError(f"message type {name!r}: only a body of a class has versions; use another name")
         self.body = body
+        self.version = version
 
     def __repr__(self) -> str:
         return f"MessageType({self.name!r})"
@@ -61,8 +91,9 @@ def as_message_type(declared: Declared) -> MessageType:
         )
     if not isinstance(declared, type):
         raise DeclarationError(f"a message type is named by the class of its body, not by {declared!r:.80}")
-    # ``vars`` is used, not ``getattr``, because a subclass must not inherit the name of its parent's message type.
-    return MessageType(vars(declared).get(_NAME_ATTRIBUTE, declared.__name__), declared)
+    # ``vars`` is used, not ``getattr``, because a subclass must not inherit the name and the version of its parent's message type.
+    own = vars(declared)
+    return MessageType(own.get(_NAME_ATTRIBUTE, declared.__name__), declared, version=own.get(_VERSION_ATTRIBUTE, 1))
 
 
 def as_message_types(argument: str, given: object) -> list[MessageType]:
@@ -111,6 +142,9 @@ class Contract:
         sent_by_target: types that only the other side may send.
         sent_by_any: types that both sides may send.
         lifetime: lifetime of dialogs whose initiator does not set one; None is unlimited.
+        group_named_by: services that may begin dialogs under this contract, and name the conversation group at the target (``to_group``);
+            ``ANY_SERVICE`` lets all services do so. All dialogs that name a group share its lane and its state, whoever began them. By
+            default, no service names the group: each dialog has a group of its own at the target.
 
     Raises:
         DeclarationError: a type is named twice (8403), the initiator may send nothing (8492), the lifetime is not positive (8411), the
@@ -125,6 +159,7 @@ class Contract:
         sent_by_target: Sequence[Declared] = (),
         sent_by_any: Sequence[Declared] = (),
         lifetime: timedelta | None = DEFAULT_LIFETIME,
+        group_named_by: Sequence[str] = (),
     ) -> None:
         self.name = check_name("contract", name)
         if not isinstance(lifetime, timedelta | None):
@@ -132,6 +167,7 @@ class Contract:
         if lifetime is not None and lifetime <= timedelta(0):
             raise DeclarationError(f"contract {name!r}: the lifetime must be more than zero (8411)")
         self.lifetime = lifetime
+        self.group_named_by = frozenset(_service_names(name, group_named_by))
         by_initiator, by_target, by_any = (
             as_message_types(argument, given)
             for argument, given in (
@@ -154,6 +190,15 @@ class Contract:
 
     def __repr__(self) -> str:
         return f"Contract({self.name!r})"
+
+    @property
+    def shares_groups(self) -> bool:
+        """True if the initiator of a dialog names the conversation group at the target."""
+        return bool(self.group_named_by)
+
+    def may_name_group(self, service: str) -> bool:
+        """Return True if a service may name the conversation group at the target."""
+        return service in self.group_named_by or ANY_SERVICE in self.group_named_by
 
     def lives(self, default: int) -> int | None:
         """Return the lifetime, in microseconds, of a dialog whose initiator sets no lifetime; None is unlimited.
@@ -205,6 +250,14 @@ class Contract:
             return NotInContract(f"contract {self.name!r} has no message type {name!r}; it has: {known}")
         side, code = ("target", ONLY_TARGET_SENDS) if from_initiator else ("initiator", ONLY_INITIATOR_SENDS)
         return WrongDirection(f"message type {name!r} is SENT BY {side.upper()} in contract {self.name!r}", code=code)
+
+
+def _service_names(contract: str, given: Sequence[str]) -> list[str]:
+    names = listed("group_named_by", given, "names of services")
+    for name in names:
+        if name != ANY_SERVICE:
+            check_name(f"contract {contract!r}: a service in group_named_by", name)
+    return names
 
 
 def _fits(declared: MessageType, body: object) -> bool:

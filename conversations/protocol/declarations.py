@@ -22,6 +22,10 @@ class ServiceDeclaration:
     """Contracts of dialogs that the service begins."""
     retries: Sequence[str] = ()
     """Delays of its poison policies, written as in the names of retry topics, for example ``5s``."""
+    bodies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Version and schema of each message type's body, by the name of the type: ``{"version": 1, "schema": {...}}``."""
+    state_version: int = 1
+    """Version of the group state."""
     lifetime: timedelta = timedelta(0)
     """Longest lifetime in its contracts; unlimited lifetimes do not count.
 
@@ -30,8 +34,15 @@ class ServiceDeclaration:
 
     def entry(self, partitions: int) -> dict[str, Any]:
         """Return the value of the catalog's record: plain data. Equal declarations have equal values."""
-        entry = {"partitions": partitions, "accepts": _plain(self.accepts), "initiates": _plain(self.initiates)}
-        return entry | ({"retries": sorted(self.retries)} if self.retries else {})
+        entry: dict[str, Any] = {
+            "partitions": partitions, "accepts": _plain(self.accepts), "initiates": _plain(self.initiates),
+        }  # fmt: skip
+        further = {
+            "retries": sorted(self.retries),
+            "bodies": {name: dict(body) for name, body in sorted(self.bodies.items())},
+            "state_version": self.state_version if self.state_version > 1 else 0,
+        }
+        return entry | {name: value for name, value in further.items() if value}
 
 
 def _plain(contracts: Contracts) -> dict[str, dict[str, list[str]]]:

@@ -45,6 +45,8 @@ ORIGINAL = "dl.header."
 
 # Why a record became a dead letter.
 HANDLER_FAILED = "handler-failed"
+UNFIT = "unfit"
+"""This release of the service does not know the message type, or the body does not fit its type."""
 AFTER_END = "after-end"
 HELD_AT_END = "held-at-end"
 PARKED_AT_END = "parked-at-end"
@@ -60,7 +62,8 @@ UNDELIVERABLE = "undeliverable"
 """This side sent the envelope, and the peer's topic refused it for good."""
 
 REASONS = (
-    HANDLER_FAILED, AFTER_END, HELD_AT_END, PARKED_AT_END, SKIPPED, EDITED, BREACH, REFUSED, COMMAND_REFUSED, SET_ASIDE, UNDELIVERABLE,
+    HANDLER_FAILED, UNFIT, AFTER_END, HELD_AT_END, PARKED_AT_END, SKIPPED, EDITED, BREACH, REFUSED, COMMAND_REFUSED, SET_ASIDE,
+    UNDELIVERABLE,
 )  # fmt: skip
 """All reasons of dead letters."""
 

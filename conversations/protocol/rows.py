@@ -71,6 +71,10 @@ def numbered(kind: bytes, name: bytes, number: int) -> bytes:
     return kind + name + number.to_bytes(8, "big")
 
 
+SHARED = "*"
+"""Origin of a group that initiators name (``to_group``). No service can have this name."""
+
+
 def group_key(origin: str, key: str) -> bytes:
     """Return the key of a group row."""
     return b"G" + origin.encode() + b"\0" + key.encode()

@@ -14,7 +14,7 @@ from conversations.dialog import Dialog
 from conversations.errors import DialogEnded, LocalError, PeerError
 from conversations.memory.broker import MemoryBroker
 from conversations.protocol import codes, rows
-from conversations.protocol.admission import check_contract, check_error, expiry, micros
+from conversations.protocol.admission import check_contract, check_error, check_to_group, expiry, micros
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.endpoint import NEVER
@@ -196,13 +196,16 @@ class Peer:
             self._accepts |= more
             self._deploy()
 
-    def begin_dialog(self, to: str, contract: Contract, *, lifetime: timedelta | None = None) -> PeerDialog:
+    def begin_dialog(
+        self, to: str, contract: Contract, *, lifetime: timedelta | None = None, to_group: str | None = None
+    ) -> PeerDialog:
         """Begin a dialog. If the peer does not initiate the contract yet, the contract is added.
 
         Raises:
-            LocalError: the lifetime is not positive (8411).
+            LocalError: the lifetime is not positive (8411), or ``to_group`` does not fit the contract (8494).
         """
         check_contract(contract)
+        check_to_group(contract, self.name, to_group)
         if self._initiates.get(contract.name) is not contract:
             self._initiates[contract.name] = contract
             self._deploy()
@@ -212,7 +215,7 @@ class Peer:
         until = expiry(now, lifetime, contract, self._world.settings.periods.lifetime)
         dialog = PeerDialog(self, drawn.bytes, True, str(drawn), contract)
         self._dialogs[_entry_name(dialog.id, True)] = dialog
-        begin = Begin(to, contract.name, -1 if until >= NEVER else until - now)
+        begin = Begin(to, contract.name, -1 if until >= NEVER else until - now, to_group or "")
         self.post(drawn.bytes, True, str(drawn), (begin,))
         return dialog
 
@@ -292,6 +295,8 @@ def scripted(name: str, accepts: Sequence[Contract], initiates: Sequence[Contrac
     received |= {t.name: t for c in initiates for t in c.by_target.values()}
     for declared in received.values():
         service.on(declared.name)(_recorder())
+        for version in range(1, declared.version):
+            service.upgrade(declared, version)(lambda body: body)
     service.on_end()(_ended)
     service.on_error()(_broken)
     service.on_timer()(_fired)

@@ -9,10 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from conversations.config import WorkerSettings
-from conversations.errors import LocalError
+from conversations.errors import LocalError, UnknownService
+from conversations.group_state import GroupState, read_state
 from conversations.memory.clock import ManualClock
+from conversations.memory.group_states import MemoryGroupStates
 from conversations.protocol import rows
-from conversations.protocol.admission import micros
+from conversations.protocol.admission import check_key, micros
 from conversations.protocol.command import Switch, encode_command, to_partition
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
@@ -169,11 +171,11 @@ class Simulation(AbstractContextManager["Simulation"]):
         raise AssertionError(f"the services are still busy after {ENDLESS} rounds without time passing")
 
     def _warn_of_missing(self) -> None:
-        """Warn of each service that does not take part although messages for it wait. A failed test shows the warning."""
+        """Warn of each service that does not take part although others look for it. A failed test shows the warning."""
         missing, self.broker.sought = self.broker.sought - self.broker.services.keys(), set()
         for name in sorted(missing - self._told_missing):
             log.warning(
-                "no service %r takes part in this simulation, so messages for it wait: give it to Simulation(...), "
+                "no service %r takes part in this simulation, and others look for it: give it to Simulation(...), "
                 "or script it with sim.peer(%r, accepts=[...])", name, name,
             )  # fmt: skip
         self._told_missing |= missing
@@ -246,6 +248,8 @@ class Simulation(AbstractContextManager["Simulation"]):
 
     def failed(self, failure: BaseException) -> None:
         """Note an exception that a handler raised. ``run`` raises it, unless ``raise_failures=False``."""
+        if isinstance(failure, UnknownService):
+            failure.add_note("In a simulation: give the service to Simulation(...), or script it with sim.peer(...).")
         self._failures.append(failure)
 
     def _raise_failure(self) -> None:
@@ -262,6 +266,16 @@ class Simulation(AbstractContextManager["Simulation"]):
             LocalError: there is no such service.
         """
         return reading.dead_letters(self.broker, self._runner(service).service.name)
+
+    def state(self, service: str, group: str, *, begun_by: str | None = None) -> GroupState | None:
+        """Return the committed state of a conversation group; None if it has none. The arguments are those of ``Client.state``.
+
+        Raises:
+            LocalError: there is no such service, or ``group`` is not a valid key.
+        """
+        check_key(group)
+        found = self._runner(service).service
+        return read_state(MemoryGroupStates(self.broker, service), found.state, group, begun_by)
 
     def parked(self, service: str) -> list[Parked]:
         """Return the failed messages, and the failed handlers without a message, that wait for an attempt or for a decision.

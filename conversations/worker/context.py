@@ -23,6 +23,7 @@ from conversations.worker.destinations import Destinations
 from conversations.worker.log_clock import LogClock
 from conversations.worker.stage import Stage
 from conversations.worker.topics import OwnTopics
+from conversations.writer_schemas import WriterSchemas
 
 log = logging.getLogger("conversations.worker")
 
@@ -51,7 +52,13 @@ class Context:
         self.settings = settings
         self.lock = threading.RLock()
         self.counts = Counts()
-        self.destinations = Destinations(namespace, self._count_partitions, self._look_at_catalog, settings.periods)
+        self.destinations = Destinations(
+            namespace,
+            self._count_partitions,
+            self._look_at_catalog,
+            settings.periods,
+            WriterSchemas(self._look_at_catalog, self._schemas_of_catalog),
+        )
         self.stage = Stage()
         """The object that coordinates the partitions under suspicion. All workers of a process share it (``share``)."""
         self.breakdowns = Breakdowns(service.name, settings.batch)
@@ -116,6 +123,9 @@ class Context:
 
     def _look_at_catalog(self) -> None:
         self.connection.look_at_catalog()
+
+    def _schemas_of_catalog(self) -> Mapping[str, str]:
+        return self.connection.schemas()
 
     def chance(self) -> float:
         """Return a random number from 0 to 1."""

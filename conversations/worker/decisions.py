@@ -117,7 +117,7 @@ def _edit(partition: Partition, found: Park, item: Arrival, body: bytes) -> None
         raise body_too_large(len(body), limit)
     receiver[0].decode(body)
     partition.letters.dead_letter(item, letters.EDITED, held=True)
-    edited = replace(envelope, body=body)
+    edited = replace(envelope, body=body, content_type=receiver[0].content_type)
     value = encode(edited)
     item.replace(edited, header_of(value, tail_start(value)), value)
     partition.parking.replace_head(found, item)

@@ -1,8 +1,8 @@
-"""The topics and partition counts of other services, and the topics that refuse records now.
+"""The other services, as the catalog names them: their topics, partition counts and schemas. And the topics that refuse records now.
 
 A topic that refuses records is **blocked** for a pause. During the pause, all envelopes for the topic are kept as delayed rows. After the
 pause, one step tries to write to the topic again. A service that is not in the catalog is **invented**. An invented service has no queue
-for answers, and no dialog with it begins.
+for answers, and it begins no dialog.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from conversations.config import Periods
 from conversations.errors import LogError
 from conversations.protocol.topics import QUEUE, service_topic
+from conversations.writer_schemas import WriterSchemas
 
 log = logging.getLogger("conversations.worker")
 
@@ -24,8 +25,15 @@ class Destinations:
     """The topics and partition counts of other services, and the blocked topics."""
 
     def __init__(
-        self, namespace: str, count: Callable[[str], int | None], look: Callable[[], None], periods: Periods
+        self,
+        namespace: str,
+        count: Callable[[str], int | None],
+        look: Callable[[], None],
+        periods: Periods,
+        schemas: WriterSchemas,
     ) -> None:
+        self.schemas = schemas
+        """The schemas with which other services write."""
         self._namespace = namespace
         self._count, self._look = count, look
         self._looked = self._is_sure = False
@@ -48,12 +56,13 @@ class Destinations:
     def begin_step(self) -> None:
         """Begin a step. ``is_invented`` must read the catalog again in this step, because new records may have been read."""
         self._looked = False
+        self.schemas.begin_step()
 
     def is_invented(self, service: str) -> bool:
-        """Return True if ``service``, the sender of a record of this step, is not in the catalog; False while the catalog cannot be read.
+        """Return True if ``service`` is not in the catalog; False while the catalog cannot be read. A step reads the catalog at most once.
 
-        A service writes nothing before it is in the catalog. The catalog is read after the record. If the sender is not in the catalog
-        then, the sender is invented.
+        A service writes nothing before it is in the catalog. The catalog is read after the records of the step. If the sender of a record
+        is not in the catalog then, the sender is invented.
         """
         if self.partitions(service) is not None:
             return False
@@ -65,7 +74,7 @@ class Destinations:
                 self._is_sure = False
                 if error is not self._told:  # for a while, the same error is raised without another read
                     log.warning(
-                        "the catalog cannot be read: dialogs of %r are accepted without looking the service up: %s",
+                        "the catalog cannot be read: dialogs with %r begin without looking the service up: %s",
                         service,
                         error,
                     )

@@ -17,6 +17,7 @@ from conversations.protocol.admission import (
     check_error,
     check_key,
     check_service,
+    check_to_group,
     clogged,
     lifetime_not_positive,
     not_initiated,
@@ -87,6 +88,8 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
     side = context.sides.get((begin.contract, True))
     if side is None:
         raise not_initiated(context.name, begin.contract)
+    if side.contract.shares_groups:
+        check_to_group(side.contract, context.name, begin.target_key or None)
     partition.groups.check_room(known.lane)
     lifetime = begin.lifetime
     if lifetime < -1:

@@ -41,6 +41,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from conversations.bodies import may_fit_elsewhere
 from conversations.calls import Call
 from conversations.dialog import Dialog, Draft
 from conversations.errors import InvalidBody, PeerError, TimeLimitExceeded, Verdict
@@ -123,12 +124,12 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                     if isinstance(condemned, Condemned):
                         failures.give_up_on_failed(partition, item, task, condemned.failure)
                         break
-                    # ``_call`` decodes the body while the lock is held. If the body does not fit its type, no handler is called.
+                    # ``_call`` decodes the body while the lock is held. If the message is unfit, no handler is called.
                     draft = Draft(room, task.active)
                     try:
                         call = _call(item, task, draft)
                     except InvalidBody as error:
-                        task = _invalid(partition, item, error)
+                        task = _unfit(partition, item, task, error)
                         continue
                     # Until the lock is acquired again, everything except the endpoints of this lane may change.
                     lock.release()
@@ -278,16 +279,22 @@ def _call(item: Item, task: Task, draft: Draft) -> Call:
     edited = item.park.row.edited if item.park is not None else ""
     dialog: Dialog[object] = Dialog(draft, task.active, envelope, item.attempts + 1, edited)
     if task.codec is not None and envelope is not None:
-        return Call(task.handler, (task.codec.decode(envelope.body), dialog))
+        if envelope.content_type == task.codec.content_type:
+            return Call(task.handler, (task.codec.decode(envelope.body), dialog))
+        body = task.active.side.upgrades.decode(task.codec, envelope.content_type, envelope.body)
+        return Call(task.handler, (body, dialog))
     if task.error is not None:
         return Call(task.handler, (PeerError(task.error.code, task.error.description), dialog))
     return Call(task.handler, (dialog,))
 
 
-def _invalid(partition: Partition, item: Item, error: InvalidBody) -> Task | None:
-    """Break the dialog because of a body that does not fit its type; return the task for ``on_error``, if there is one."""
-    if not isinstance(item, Arrival):
+def _unfit(partition: Partition, item: Item, task: Task, error: InvalidBody) -> Task | None:
+    """Give up on an unfit message. If its dialog breaks, return the task for ``on_error``, if there is one."""
+    if not isinstance(item, Arrival) or task.codec is None:
         raise error  # only a message has a body
+    may_fit = may_fit_elsewhere(task.codec, item.envelope.body)
+    if may_fit and failures.give_up_on_unfit(partition, item, task, error):
+        return None
     return inbound.invalid(partition, item, error)
 
 
@@ -297,7 +304,9 @@ def _outcome(
     """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if its handler must run again at once."""
     active = task.active
     # The group's state is encoded before the draft is applied. If it cannot be encoded, the handler has failed, and the draft is dropped.
-    if failure is None and draft.has_state:
+    if failure is None and draft.deletes_state:
+        _delete_state(partition, active)
+    elif failure is None and draft.has_state:
         failure = _keep_state(partition, active, draft.outcome)
     if failure is not None:
         return None if failures.judge(partition, item, task, failure) else task
@@ -341,6 +350,15 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
         active.endpoint.wrote_state()
         partition.touch(active)
     return None
+
+
+def _delete_state(partition: Partition, active: Active) -> None:
+    """Delete the group's state. Its row stays as long as it has members."""
+    group = partition.groups.of(active.lane)
+    if group.state:
+        group.keep(b"", 0)
+        partition.groups.save(active.lane)
+        partition.touch(active)
 
 
 def check_time_limits(partition: Partition) -> None:

@@ -15,9 +15,9 @@ Each failure leads to three questions, in this order:
    DISABLE_QUEUE   no letter; the queue is turned off, and the message is tried again when the queue is on
    ==============  =====================================================================================================
 
-Two kinds of message are given up on without a call of their handler. The first is a message that killed too many processes (``suspicion``).
-The second is a message with which our own code failed (``quarantine``). If our own code fails too often in a row, the queue is turned off
-instead.
+Three kinds of message are given up on without a call of their handler. The first is a message that killed too many processes
+(``suspicion``). The second is a message with which our own code failed (``quarantine``). If our own code fails too often in a row, the queue
+is turned off instead. The third is an unfit message: this release does not know its type, or its body does not fit its type.
 
 The handler of a timer or of an error has no message. So there are no bytes for a dead letter, and no dialog waits behind this handler. Only
 the handler itself waits.
@@ -29,7 +29,7 @@ import logging
 from datetime import timedelta
 
 from conversations.bodies import said
-from conversations.errors import ProcessDied, StateDamaged
+from conversations.errors import InvalidBody, ProcessDied, StateDamaged
 from conversations.poison import End, Retry, Subject, Then, decide, last, members
 from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
@@ -98,6 +98,23 @@ def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exc
         give_up(partition, item, task, failure, last(failure, context.service.poison, _subject(item, task)))
 
 
+def give_up_on_unfit(partition: Partition, item: Arrival, task: Task, error: InvalidBody) -> bool:
+    """Apply the policy of an unfit message without an attempt, because every attempt would get the same body.
+
+    Return False, and do nothing, if the policy ends the dialog. Also return False for a service without operators.
+    """
+    service = partition.context.service
+    decision = last(error, service.poison, _subject(item, task))
+    if service.temporary or decision.then is Then.END_DIALOG:
+        return False
+    partition.context.counts.count_failure()
+    if not _is_braked(partition, item, task, error):
+        item.charge()
+        log.error("giving up on %s, which does not fit this release: %s", _what(item, task), text_of(error))
+        give_up(partition, item, task, error, decision, letters.UNFIT)
+    return True
+
+
 def give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
     """Apply the policy of a message that killed too many processes, without a call of its handler."""
     partition.context.counts.count_failure()
@@ -149,15 +166,22 @@ def _what(item: Item, task: Task) -> str:
     return message_type or task.handler.name
 
 
-def give_up(partition: Partition, item: Item, task: Task, failure: BaseException, decision: End) -> None:
-    """Apply the decision of a policy to a message that is given up on, and report it."""
+def give_up(
+    partition: Partition,
+    item: Item,
+    task: Task,
+    failure: BaseException,
+    decision: End,
+    reason: str = letters.HANDLER_FAILED,
+) -> None:
+    """Apply the decision of a policy to a message that is given up on, and report it. ``reason`` is the reason of the dead letter."""
     then = decision.then
     if item.park is not None:
         partition.parking.returned(item.park, parking.FAILED)
     if then is Then.HOLD:
-        _hold(partition, item, task, failure)
+        _hold(partition, item, task, failure, reason)
     elif then is Then.SKIP:
-        _skip(partition, item, task, failure)
+        _skip(partition, item, task, failure, reason)
     elif then is Then.DISABLE_QUEUE:
         _disable_queue(partition, item, task, failure)
     else:
@@ -167,12 +191,12 @@ def give_up(partition: Partition, item: Item, task: Task, failure: BaseException
     partition.letters.event(GaveUp(conversation, then.value, code, text_of(failure)))
 
 
-def _hold(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
+def _hold(partition: Partition, item: Item, task: Task, failure: BaseException, reason: str) -> None:
     """Hold the dialog. The failed message stays its head until an operator decides. A dead letter, marked as held, shows its bytes."""
     if not parking.has_message(item, task.without):
         partition.parking.postpone(item, NEVER, text_of(failure))
         return
-    partition.letters.dead_letter(item, letters.HANDLER_FAILED, failure=failure, held=True)
+    partition.letters.dead_letter(item, reason, failure=failure, held=True)
     partition.parking.park(item, NEVER, text_of(failure))
 
 
@@ -182,11 +206,11 @@ def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseEx
     queue_switch.turn_off(partition, queue_switch.POLICY, _what(item, task), text_of(failure))
 
 
-def _skip(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
+def _skip(partition: Partition, item: Item, task: Task, failure: BaseException, reason: str) -> None:
     active = task.active
     partition.parking.forget_retry(active, task.without, parking.FAILED)
     if parking.has_message(item, task.without):
-        partition.letters.dead_letter(item, letters.HANDLER_FAILED, failure=failure)
+        partition.letters.dead_letter(item, reason, failure=failure)
     if task.codec is not None and isinstance(item, Arrival):
         active.endpoint.gave_up_on()
         outbound.tell_skipped(partition, active, item.envelope.seq)

@@ -1,5 +1,9 @@
 """Conversation groups of a partition: their members and their state.
 
+A group that initiators name (``to_group``) has the origin ``rows.SHARED``. Its state outlives its dialogs: it stays until a handler deletes it.
+So a closed endpoint leaves such a group at once, and the row does not grow with each dialog. In all other groups a closed endpoint stays a
+member until its tombstone is deleted. The group's state is deleted with the last member.
+
 A group needs no row if it has no state, and its key is the id of a conversation whose endpoint is the only member. Every other group has a
 row. The first member in a row is the endpoint that opened the group.
 
@@ -103,7 +107,8 @@ class Groups:
         """Make a new endpoint a member of its group."""
         lane = active.lane
         group = self.of(lane)
-        if not group.members and uuid_text(active.identity[:16]) == lane.name[1]:
+        is_implied = uuid_text(active.identity[:16]) == lane.name[1] and lane.name[0] != rows.SHARED
+        if not group.members and is_implied:
             return
         if not group.members:
             group.members.update(dict.fromkeys(self._implied(lane)))
@@ -123,12 +128,22 @@ class Groups:
         if self.is_full(lane):
             raise LocalError(f"group {lane.name[1][:80]!r} has {GROUP_MEMBERS} dialogs: it cannot have more")
 
+    def close(self, active: Active) -> None:
+        """Remove a closed endpoint from a group that initiators name. In other groups it stays a member until its tombstone is deleted."""
+        origin, key = active.lane.name
+        if origin == rows.SHARED:
+            self.leave(origin, key, active.identity)
+
     def leave(self, origin: str, key: str, own: bytes) -> None:
-        """Remove an endpoint from its group when its tombstone is deleted. If no member is left, delete the group's row with its state."""
+        """Remove an endpoint from its group. If no member is left, delete the group's row with its state, unless the state must stay."""
         lane = self._work.lane(origin, key)
         group = self.of(lane)
+        was_member = own in group.members
         group.members.pop(own, None)
-        if group.members:
+        if origin == rows.SHARED and not was_member:
+            self._forget_lane(lane)
+            return
+        if group.members or (origin == rows.SHARED and group.state):
             self.save(lane)
             return
         lane.forget_group()

@@ -25,8 +25,12 @@ An envelope of the peer passes four checks, in this order. Each check may decide
 An END or an ERROR of the peer does not close this side at once, because a handler may want to send something first. This side ends when
 that handler has finished, or at once if there is no handler. So the run calls the handler, and then calls ``Task.finish``.
 
-A **breach** is a message that the contract does not allow, or whose body does not fit its type. No handler is called for it, and no attempt
-is counted. Its bytes become a dead letter, an ERROR with a system code goes to the peer, and ``on_error`` of this side is called.
+A **breach** is a message that no release of the peer may send: only this side may send its type, or its body has the wrong syntax. No handler
+is called for it. Its bytes become a dead letter, an ERROR with a system code goes to the peer, and ``on_error`` of this side is called.
+
+A message is **unfit** if this release does not know its type, or if its body does not fit its type. The peer may have another release. So an
+unfit message is given up on without an attempt, as its policy says (``failures.give_up_on_unfit``). By default it is held, until another
+release of this service knows the type or has an upgrade for the body. If the policy ends the dialog, the message is treated as a breach.
 
 This module also carries out deadlines (``due``), because they lead to the same tasks. A timer leads to a call of ``on_timer``, an expired
 lifetime to a call of ``on_error``. After some deadlines only an envelope is sent: an acknowledgement that is owed, or a RESEND that asks
@@ -35,8 +39,9 @@ for missing messages.
 
 from __future__ import annotations
 
-from conversations.bodies import BodyCodec
+from conversations.bodies import BodyCodec, UnknownBody
 from conversations.errors import InvalidBody
+from conversations.handlers import Handler
 from conversations.protocol import breaches, codes, letters, rows
 from conversations.protocol.codes import Code
 from conversations.protocol.effects import Due, Reaction
@@ -206,22 +211,37 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
         return broken(partition, active) if active.endpoint.state is State.ERROR else None
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
-        side = active.side
-        code = breaches.of_type(side.contract, envelope.message_type, initiator=side.initiator)
-        partition.letters.dead_letter(item, letters.BREACH, code=code.number)
-        return breach(partition, active, code)
+        if envelope.message_type in active.side.contract.types:
+            return _wrong_type(partition, item)
+        return _never_called(active, UnknownBody(envelope.message_type))
     codec, handler = receiver
     if handler is None:
         return _ignored(partition, item, codec)
     return Task(active, handler, codec)
 
 
-def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | None:
-    """Break the dialog because the body of a message does not fit its type. Keep its bytes, and tell the peer which field is wrong.
+def _wrong_type(partition: Partition, item: Arrival) -> Task | None:
+    """Break the dialog because of the type of a message. Keep the bytes of the message."""
+    side = item.active.side
+    code = breaches.of_type(side.contract, item.envelope.message_type, initiator=side.initiator)
+    partition.letters.dead_letter(item, letters.BREACH, code=code.number)
+    return breach(partition, item.active, code)
 
-    The message is a breach. No handler is called and no policy is applied, because every attempt would get the same body.
-    """
+
+def _never_called(active: Active, codec: BodyCodec) -> Task:
+    """Return the task of an unfit message that has no handler. Its body is decoded first. This fails, so no handler is called."""
+    return Task(active, Handler(_no_handler, is_async=False, time_limit=1.0, name=codec.name), codec)
+
+
+def _no_handler(*_: object) -> None:
+    raise AssertionError("an unfit message has no handler")
+
+
+def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | None:
+    """Break the dialog because of an unfit message. Keep its bytes, and tell the peer which field is wrong."""
     active = item.active
+    if item.envelope.message_type not in active.side.receivers:
+        return _wrong_type(partition, item)
     code = breaches.of_body(initiator=active.endpoint.initiator)
     partition.letters.dead_letter(item, letters.BREACH, failure=error, code=code.number)
     return breach(partition, active, code, f"{code.description} {error}")
@@ -230,9 +250,9 @@ def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | N
 def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | None:
     """Settle a message of a type that the service ignores. The body of the message must still fit its type."""
     try:
-        body = codec.decode(item.envelope.body)
-    except InvalidBody as error:
-        return invalid(partition, item, error)
+        body = item.active.side.upgrades.decode(codec, item.envelope.content_type, item.envelope.body)
+    except InvalidBody:
+        return _never_called(item.active, codec)
     handled(partition, item, body)
     return None
 

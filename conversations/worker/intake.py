@@ -56,6 +56,7 @@ def take(partition: Partition, record: Record) -> None:
                 raise Inadmissible(Rule.ENDPOINT_KEY)
             header = header_among(headers, value, start)
         else:
+            value = partition.context.destinations.schemas.envelope(value)
             envelope, start = decode_current(value)
             header = header_among(headers, value, start)
             active = _unfamiliar(partition, record, envelope, value[:start])
@@ -147,7 +148,7 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
     if not 0 < len(prefix.reply_key.encode()) <= KEY_BYTES:
         raise Inadmissible(Rule.REPLY_KEY, f"this one has {len(prefix.reply_key.encode())}")
     peer = rows.identity(prefix.conversation_id, prefix.from_initiator)
-    active = partition.find(peer, text, prefix.from_service if prefix.from_initiator else "")
+    active = partition.find(peer, text, _origin(partition, prefix))
     if active.key != key:
         raise Inadmissible(Rule.ENDPOINT_KEY)
     if active.exists:
@@ -160,6 +161,15 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
         raise Inadmissible(Rule.ACCEPT_UNTIL)
     active.learn(prefix, encoded)
     return active
+
+
+def _origin(partition: Partition, prefix: Prefix) -> str:
+    """Return the origin of the group of a dialog that has no endpoint here yet."""
+    if not prefix.from_initiator:
+        return ""
+    side = partition.context.sides.get((prefix.contract, False))
+    shared = side is not None and side.contract.may_name_group(prefix.from_service)
+    return rows.SHARED if shared else prefix.from_service
 
 
 def _check_prefix(active: Active, prefix: Prefix) -> None:
@@ -181,6 +191,7 @@ def take_command(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.COMMAND)
         if len(value) > RECORD_BYTES:
             raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
+        value = partition.context.destinations.schemas.command(value)
         command = decode_command(value)
         if command.key.encode() != key or not command.operations:
             raise Inadmissible(Rule.COMMAND_KEY)
@@ -237,5 +248,5 @@ def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Arrival | Order
     envelope = decode(row.value)
     prefix = envelope.prefix
     peer = rows.identity(prefix.conversation_id, prefix.from_initiator)
-    active = partition.find(peer, text, prefix.from_service if prefix.from_initiator else "")
+    active = partition.find(peer, text, _origin(partition, prefix))
     return Arrival(active, *record, envelope=envelope, attempts=row.attempts)

@@ -182,6 +182,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
             missing=endpoint.inbound.missing,
         )  # fmt: skip
         active.entomb(tombstone)
+        partition.groups.close(active)
         partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
         partition.schedule.deadlines.forget_one()
         partition.context.counts.count_closed()

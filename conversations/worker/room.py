@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conversations.dialog import Party
+from conversations.dialog import NewDialog, Party
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.identifiers import uuid_text
@@ -32,30 +32,29 @@ class Room:
         """Lifetime, in microseconds, of dialogs whose contract does not set a lifetime."""
         return self._partition.context.periods.lifetime
 
-    def new_party(self, opener: Party, to: str, contract: Contract, expires_at: int, related: bool) -> Active:
+    def new_party(self, opener: Party, begin: NewDialog) -> Active:
         """Make the initiator endpoint of a new dialog. Until the draft is applied, only the draft has this endpoint."""
         context = self._partition.context
         with context.lock:
             conversation = context.new_conversation()
-        beginner = opener.endpoint
-        key = beginner.key if related else uuid_text(conversation)
+        key = opener.endpoint.key if begin.related else uuid_text(conversation)
         lane = _lane(opener)
         endpoint = Endpoint(
             conversation,
             initiator=True,
-            contract=contract.name,
+            contract=begin.contract.name,
             service=context.name,
-            peer=to,
+            peer=begin.to,
             key=key,
-            peer_key=key,
-            expires_at=expires_at,
+            peer_key=begin.to_group or key,
+            expires_at=begin.expires_at,
         )
-        if related:
+        if begin.related:
             with context.lock:
                 self._partition.groups.check_room(lane)
             endpoint.join_group_of(lane.name[0])
-        active = Active(conversation + b"\1", lane if related else Lane(("", key)))
-        active.place(endpoint, context.sides[contract.name, True])
+        active = Active(conversation + b"\1", lane if begin.related else Lane(("", key)))
+        active.place(endpoint, context.sides[begin.contract.name, True])
         return active
 
     def is_clogged(self, party: Party) -> bool:
@@ -85,9 +84,18 @@ class Room:
             group = partition.groups.of(_lane(party))
         return partition.context.service.state.decode(group.state, group.version)
 
+    def new_state(self) -> Any:
+        """Return the state of a new group."""
+        return self._partition.context.service.state.new()
+
     def initiates(self, contract: Contract) -> bool:
         """Return True if the service declares that it begins dialogs under this contract."""
         return self._partition.context.service.initiates.get(contract.name) is contract
+
+    def is_unknown(self, service: str) -> bool:
+        """Return True if the catalog does not name a service; False while the catalog cannot be read."""
+        with self._partition.context.lock:
+            return self._partition.context.destinations.is_invented(service)
 
 
 def _active(party: Party) -> Active:

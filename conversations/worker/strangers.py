@@ -47,6 +47,9 @@ def admit(partition: Partition, item: Arrival) -> bool:
     if side is None:
         _refuse(partition, item, codes.CONTRACT_NOT_ACCEPTED)
         return False
+    if side.contract.shares_groups and not side.contract.may_name_group(prefix.from_service):
+        _refuse(partition, item, codes.NOT_PERMITTED)
+        return False
     if partition.groups.is_full(active.lane):
         _refuse(partition, item, codes.NOT_CONVERSING)
         return False
@@ -61,6 +64,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
         expires_at=NEVER if prefix.expires_at < 0 else prefix.expires_at,
     )
     endpoint.may_start_until(prefix.accept_until)
+    endpoint.join_group_of(active.lane.name[0])
     active.place(endpoint, side, prefix)
     partition.groups.join(active)
     partition.context.counts.count_accepted()
@@ -103,7 +107,7 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
     if envelope.seq != NONE:
         numbers.late(envelope.seq, BEFORE_THE_FIRST)
     tombstone = rows.Tombstone(
-        active.key.decode(), envelope.prefix.from_service if envelope.prefix.from_initiator else "", forget_at,
+        active.key.decode(), active.lane.name[0], forget_at,
         numbers.accepted, NONE, 0, dead_lettered, told=True, code=code, missing=numbers.missing,
     )  # fmt: skip
     active.entomb(tombstone)

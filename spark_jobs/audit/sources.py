@@ -18,7 +18,7 @@ from spark_jobs.audit.faults import RECORD_FAULTS
 from spark_jobs.audit.inputs import Inputs
 
 SOURCE = ["topic", "partition", "offset"]
-FAILED = (names.HANDLER_FAILED, names.SKIPPED, names.PARKED_AT_END)
+FAILED = (names.HANDLER_FAILED, names.UNFIT, names.SKIPPED, names.PARKED_AT_END)
 """Reasons of final letters of accepted messages. The receiver counts these letters before it closes the dialog."""
 COUNTED = (*FAILED, names.AFTER_END, names.HELD_AT_END)
 """Reasons of letters. The receiver's endpoint counts a letter with such a reason only if the letter is about a message.

@@ -52,6 +52,11 @@ def _error(code: Any, description: Any) -> Callable[[Client], object]:
     return call
 
 
+def _unknown(client: Client) -> None:
+    with client.begin_dialog("shpo", TRADE) as dialog:
+        dialog.send(Order(n=1))
+
+
 def _begin(to: Any = "shop", contract: Any = TRADE, **named: Any) -> Callable[[Client], object]:
     return lambda client: client.begin_dialog(to, contract, **named)
 
@@ -72,6 +77,7 @@ ROWS = [
     Call("an error with the code True", _error(True, "why"), "LocalError", 8419),
     Call("an error without a description", _error(5, ""), "LocalError", 8422),
     Call("a name that is not a valid service name", _begin("no/such service"), "LocalError", 8490),
+    Call("a service that the catalog does not name", _unknown, "UnknownService", 8490),
     Call("a service name of a megabyte", _begin("s" * MEGABYTE), "LocalError", 8490),
     Call("a contract that the service does not initiate", _begin(contract=type(TRADE)("Other", sent_by_any=[Order])), "UnknownContract", 8425),
     Call("a group name of a megabyte", _begin(group="g" * MEGABYTE), "LocalError"),
@@ -90,6 +96,7 @@ def test_a_bad_call_raises_and_writes_nothing(row: Call) -> None:
     """The error has Service Broker's number, and the commands topic stays empty."""
     broker = MemoryBroker(SystemClock())
     broker.create_service("web", 1)
+    broker.create_service("shop", 1)
     with (
         LocalClient(web(), Kafka("memory"), MemoryCommands(broker, "web")) as client,
         pytest.raises(ConversationError) as raised,
@@ -104,6 +111,7 @@ def test_absurd_times_are_the_end_of_time() -> None:
     """A timer or a lifetime beyond the largest possible time is accepted, and still fits into a row."""
     broker = MemoryBroker(SystemClock())
     broker.create_service("web", 1)
+    broker.create_service("shop", 1)
     with LocalClient(web(), Kafka("memory"), MemoryCommands(broker, "web")) as client:
         with client.begin_dialog("shop", GOSSIP, lifetime=timedelta.max) as dialog:
             dialog.send(Order(n=1))

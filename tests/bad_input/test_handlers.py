@@ -187,7 +187,7 @@ def test_a_body_over_the_limit_raises_in_the_handler() -> None:
 
     def send_large(order: Order, dialog: Dialog[Big]) -> None:
         try:
-            dialog.group.begin_dialog("shop", TRADE).send(b"x" * (BLOB_LIMIT + 1), type="Blob")
+            dialog.group.begin_dialog("shop", TRADE, wait_for_service=True).send(b"x" * (BLOB_LIMIT + 1), type="Blob")
         except Exception as error:
             codes.append(getattr(error, "code", 0))
             raise

@@ -139,6 +139,7 @@ ONE_THREAD: dict[str, Callable[[Connection], object]] = {
 ANY_THREAD: dict[str, Callable[[Connection], object]] = {
     "partitions": lambda connection: connection.partitions("billing"),
     "look_at_catalog": lambda connection: connection.look_at_catalog(),
+    "schemas": lambda connection: connection.schemas(),
     "topic_ids": lambda connection: connection.topic_ids(),
     "existing": lambda connection: connection.existing([]),
     "queue_end": lambda connection: connection.queue_end(0),

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from conversations import Contract, Dialog, Service, WorkerSettings
+from conversations import Contract, Dialog, PoisonPolicy, Service, WorkerSettings
 from conversations.errors import InDoubt
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Produced
@@ -199,7 +199,8 @@ def test_what_arrives_after_the_start_is_not_suspect() -> None:
 @pytest.mark.parametrize("rounds", range(9))
 def test_a_breach_is_kept_once_and_heard_of_when_its_handler_waits_to_be_announced(rounds: int) -> None:
     errors: list[int] = []
-    service: Service[dict[str, Any]] = Service("moody", accepts=[BOTH], ignores=[Heard])
+    ends = [PoisonPolicy.service_broker()]
+    service: Service[dict[str, Any]] = Service("moody", accepts=[BOTH], ignores=[Heard], poison=ends)
     service.on(Say)(lambda body, dialog: None)
     service.on_error()(lambda error, dialog: errors.append(error.code))
     with Simulation(service, raise_failures=False, partitions=1) as sim:

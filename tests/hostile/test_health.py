@@ -8,15 +8,14 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
-
-import pytest
 
 from conversations_ops.host.child import Spec
 from conversations_ops.host.health import CONNECTIONS, served
 from conversations_ops.host.supervisor import Child, Supervisor
+from tests.support.waiting import SLOWER
 
 DESCRIPTORS = 64
 SPEC = Spec(
@@ -98,7 +97,21 @@ def test_a_connection_that_goes_on_saying_little_is_ended() -> None:
             assert json.load(answer)["healthy"]
 
 
+def alone(function: Callable[[], None]) -> None:
+    """Call a function of this module in a new process, where no other thread opens or closes descriptors."""
+    script = f"from tests.hostile.test_health import {function.__name__} as function; function()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60 * SLOWER, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_worker_that_cannot_be_started_just_now_is_started_later() -> None:
+    alone(begin_without_descriptors)
+
+
+def begin_without_descriptors() -> None:
+    """Start a worker in a process whose descriptors are all in use, and later again."""
     supervisor = Supervisor([SPEC], 1, 1.0)
     child: Child = supervisor.children[0]
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -129,8 +142,13 @@ def test_a_worker_that_cannot_be_started_just_now_is_started_later() -> None:
         supervisor._selector.close()
 
 
-def test_no_program_is_left_over_when_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+def test_no_program_is_left_over_when_there_is_none() -> None:
+    alone(begin_without_a_program)
+
+
+def begin_without_a_program() -> None:
+    """Start a worker whose program does not exist."""
+    sys.executable = "/nothing"  # the supervisor starts its workers with this program
     used = descriptors()
     supervisor = Supervisor([SPEC], 1, 1.0)
     selector = descriptors() - used

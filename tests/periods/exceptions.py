@@ -28,6 +28,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ops/conversations_ops/demo/replay.py", "CONFIRMED_WITHIN"): MACHINE,
     ("conversations/kafka/restore.py", "STUCK_AFTER"): MACHINE,
     ("conversations/kafka/append_in_order.py", "PATIENCE"): MACHINE,
+    ("conversations/kafka/group_states.py", "PATIENCE"): MACHINE,
     ("conversations/kafka/transactions.py", "COMMIT_PATIENCE"): MACHINE,
     ("conversations/kafka/transactions.py", "POLL_EVERY"): UNIT,
     ("conversations/local.py", "START_SECONDS"): MACHINE,

@@ -17,6 +17,7 @@ from conversations.errors import (
     NotInContract,
     NoWorkerHere,
     UnknownContract,
+    UnknownService,
     WrongDirection,
 )
 from conversations.local import LocalClient, MemoryCommands
@@ -45,6 +46,7 @@ class Speaker:
     def __init__(self) -> None:
         self.broker = MemoryBroker(SystemClock())
         self.broker.create_service("web", 4)
+        self.broker.create_service("shop", 1)
         self.client = LocalClient(WEB, Kafka("memory"), MemoryCommands(self.broker, "web"))
 
     def written(self) -> list[Command]:
@@ -226,7 +228,7 @@ def test_lifetimes_are_the_dialogs_the_contracts_or_unlimited(speaker: Speaker) 
 class Deaf:
     """A Kafka that never confirms."""
 
-    def append_async(self, key: bytes, value: bytes) -> Future[None]:
+    def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
         return Future()
 
     def close(self) -> None:
@@ -254,6 +256,27 @@ def test_a_request_needs_a_worker_of_its_service_in_this_process(speaker: Speake
     with pytest.raises(NoWorkerHere, match="web"):
         speaker.client.request("shop", SALES, Ask(), reply=Answer, timeout=timedelta(seconds=1))
     assert speaker.written() == []
+
+
+def test_a_dialog_with_a_service_that_nobody_knows_is_refused_unless_it_may_wait(speaker: Speaker) -> None:
+    with (
+        pytest.raises(UnknownService, match=r"'shpo'.*wait_for_service=True"),
+        speaker.client.begin_dialog("shpo", SALES),
+    ):
+        pass
+
+    async def begin() -> None:
+        async with speaker.client.begin_dialog("shpo", SALES):
+            pass
+
+    with pytest.raises(UnknownService):
+        asyncio.run(begin())
+    assert speaker.written() == []
+    with speaker.client.begin_dialog("shpo", SALES, wait_for_service=True) as dialog:
+        pass
+    with speaker.client.dialog(dialog.id) as again:
+        again.send(Ask(text="?"), type="Ask")
+    assert [type(operation) for command in speaker.written() for operation in command.operations] == [Begin, Send]
 
 
 def test_making_a_client_does_no_io() -> None:

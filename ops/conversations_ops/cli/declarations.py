@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from conversations.config import Periods
+from conversations.config import Kafka, Periods
 from conversations.errors import DeclarationError
 from conversations.handlers import Handler, Side
 from conversations.service import Service
@@ -25,22 +25,37 @@ Targets = Annotated[
 ]
 
 
-@app.command(epilog=EXIT_CODES)
-def check(targets: Targets, as_json: Json = False) -> None:
+@app.command(epilog=EXIT_CODES, cls=Command)
+def check(
+    context: typer.Context,
+    targets: Targets,
+    catalog: Annotated[
+        bool, typer.Option("--catalog", help="Compare with the services in the catalog. This needs Kafka.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Check that services have a handler for every message that they may receive. Print their declarations. Needs no Kafka.
 
     TARGET is written as for `conversations run`. If it is a context manager, the command enters and leaves it.
+
+    With --catalog, the command also prints which effects this release has on messages in flight, and on peers with another release.
 
     \b
     Examples:
       conversations check shop.orders:service
       conversations check shop.orders:service --json | jq '.services[].accepts'
+      conversations check shop.orders:service --catalog --bootstrap localhost:9092
 
     Exit codes: 0 complete, 2 a handler is missing or the target cannot be found.
     """
     with failures(as_json=as_json), _entered(targets) as given:
         found = [_summary(it.service) for it in given]
-        show({"services": found}, "\n".join(_text(summary) for summary in found), as_json=as_json)
+        lines = [_text(summary) for summary in found]
+        answer: dict[str, Any] = {"services": found}
+        if catalog:
+            answer["effects"] = _effects(kafka_of(context), [it.service for it in given])
+            lines += answer["effects"] or ["This release has no effect on messages in flight"]
+        show(answer, "\n".join(lines), as_json=as_json)
 
 
 @app.command(epilog=EXIT_CODES, cls=Command)
@@ -48,17 +63,28 @@ def apply(
     context: typer.Context,
     targets: Targets,
     partitions: Annotated[
-        int, typer.Option(min=1, help="Partitions of each topic of a service. Cannot change after the first `apply`.")
-    ] = 12,
+        int | None,
+        typer.Option(
+            min=1,
+            help="Partitions of each topic of a service. Cannot change after the first `apply`. By default a new service gets 12.",
+            show_default=False,
+        ),
+    ] = None,
     replication: Annotated[
         int, typer.Option(min=-1, help="Replication factor of new topics; -1 is the broker's default.")
     ] = -1,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="The program takes the place of another program that has the name of its service."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Create the topics of services, correct the settings of existing topics, and write the services to the catalog.
 
     If a topic has a safer setting, for example a longer retention, this setting is kept. No record is deleted. Each change
-    is printed as a line.
+    is printed as a line, and so is each effect that the new release has on messages in flight.
 
     \b
     Examples:
@@ -77,14 +103,23 @@ def apply(
             service.check()
         periods = _periods(given, found)
         changes = admin.apply(
-            kafka, [service.declaration() for service in services], partitions, replication, periods=periods
-        )
+            kafka, [service.declaration() for service in services], partitions, replication, periods=periods,
+            replace_program=replace,
+        )  # fmt: skip
         names = ", ".join(service.name for service in services)
         show(
             {"services": [service.name for service in services], "changes": changes},
             "\n".join(changes) or f"Nothing to do: {names} is as declared",
             as_json=as_json,
         )
+
+
+def _effects(kafka: Kafka, services: list[Service[Any]]) -> list[str]:
+    from conversations.kafka import admin
+    from conversations.kafka.catalog import read_catalog
+
+    catalog = read_catalog(kafka)
+    return [f"{it.name}: {line}" for it in services for line in admin.effects(catalog, it.declaration())]
 
 
 @contextlib.contextmanager

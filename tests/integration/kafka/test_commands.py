@@ -5,14 +5,17 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import perf_counter
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import KafkaError, cimpl
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError, NotAccepted
+from conversations.errors import DeclarationError, NotAccepted, UnknownService
+from conversations.kafka.admin import apply
 from conversations.kafka.commands import CommandProducer
 from conversations.kafka.restore import BoundedReader
+from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import partition_of
 from tests.integration.kafka.members import PARTITIONS, START, Member, topic
 
@@ -89,6 +92,16 @@ def test_a_producer_that_failed_for_good_is_replaced_and_nobody_waits_in_vain(ka
 def test_a_service_outside_the_catalog_is_named(kafka: Kafka) -> None:
     with pytest.raises(DeclarationError, match="'nobody'"):
         CommandProducer(kafka, "nobody").append(b"k", b"v")
+
+
+def test_a_command_that_needs_a_service_is_refused_until_the_catalog_names_it(kafka: Kafka) -> None:
+    commands, late = CommandProducer(kafka, "orders"), f"late-{uuid4().hex}"
+    commands.append_async(b"k", b"v", to="orders").result(PATIENCE)
+    with pytest.raises(UnknownService, match=late):
+        commands.append_async(b"k", b"v", to=late).result(PATIENCE)
+    apply(kafka, [ServiceDeclaration(late)], partitions=1)
+    commands.append_async(b"k", b"v", to=late).result(PATIENCE)
+    commands.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -1,0 +1,109 @@
+"""The changes from one release of a service to the next, by their entries in the catalog, and their effect on messages in flight.
+
+Nothing is lost by such a change, because a message that does not fit is held (``worker.inbound``). The texts say what will be held, and how to
+prevent it. One change is refused: another program that has the name of a service by mistake would share its messages and its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Entry = Mapping[str, Any]
+"""An entry of the catalog; see ``declarations.ServiceDeclaration.entry``."""
+HELD = "are held until a release fits them"
+
+
+def is_another_program(before: Entry, after: Entry) -> bool:
+    """Return True if a service had contracts, has contracts now, and none of them has the same name. Its code is another program then."""
+    had, has = _contracts(before), _contracts(after)
+    return bool(had) and bool(has) and not had & has
+
+
+def changes(before: Entry, after: Entry) -> list[str]:
+    """Return a line for each change that has an effect on open dialogs, messages in flight, or peers with another release."""
+    return [
+        *_of_contracts(before, after),
+        *_of_types(before, after),
+        *_of_bodies(before, after),
+        *_of_state(before, after),
+    ]
+
+
+def _contracts(entry: Entry) -> set[str]:
+    return {name for side in ("accepts", "initiates") for name in entry.get(side, {})}
+
+
+def _of_contracts(before: Entry, after: Entry) -> Iterator[str]:
+    for side, verb in (("accepts", "accepted"), ("initiates", "initiated")):
+        for name in sorted(set(before.get(side, {})) - set(after.get(side, {}))):
+            yield (
+                f"contract {name} is not {verb} any more: while it has open dialogs, the workers of this release refuse to start. "
+                f"Declare it until they are over"
+            )
+
+
+def _of_types(before: Entry, after: Entry) -> Iterator[str]:
+    for contract, receives in (("accepts", "initiator"), ("initiates", "target")):
+        for name in sorted(set(before.get(contract, {})) & set(after.get(contract, {}))):
+            had, has = before[contract][name], after[contract][name]
+            for gone in sorted(_types(had, receives) - _types(has, receives)):
+                yield f"contract {name}: messages of type {gone} that are in flight, or come from older releases of a peer, {HELD}"
+            yield from _of_groups(name, had, has, takes=receives == "initiator")
+            sends = "target" if receives == "initiator" else "initiator"
+            for new in sorted(_types(has, sends) - _types(had, sends)):
+                yield f"contract {name}: peers hold messages of the new type {new} until their release knows it. Release the peers first"
+
+
+def _of_groups(contract: str, had: Mapping[str, Any], has: Mapping[str, Any], *, takes: bool) -> Iterator[str]:
+    before, after = set(had.get("group_named_by", ())), set(has.get("group_named_by", ()))
+    if not takes or before == after:
+        return
+    if not before or not after:
+        yield f"contract {contract}: dialogs that are open keep their groups; only new dialogs {'name' if after else 'have their own'} groups"
+    for gone in sorted(before - after) if after else ():
+        yield f"contract {contract}: {gone} may name no group any more, so its new dialogs are refused (-8494)"
+
+
+def _types(sides: Mapping[str, Any], sender: str) -> set[str]:
+    return {*sides.get(sender, ()), *sides.get("any", ())}
+
+
+def _of_bodies(before: Entry, after: Entry) -> Iterator[str]:
+    had, has = before.get("bodies", {}), after.get("bodies", {})
+    for name in sorted(set(had) & set(has)):
+        old, new = had[name], has[name]
+        if new["version"] < old["version"]:
+            yield (
+                f"message type {name} goes back from version {old['version']} to {new['version']}: newer bodies are read as they are, "
+                f"and bodies that do not fit {HELD}"
+            )
+        elif new["version"] == old["version"]:
+            yield from _of_fields(name, old["version"], old.get("schema"), new.get("schema"))
+
+
+def _of_fields(name: str, version: int, old: Any, new: Any) -> Iterator[str]:
+    """Compare two schemas of one version of a message type."""
+    if old == new or not isinstance(old, dict) or not isinstance(new, dict):
+        return
+    mend = f"To upgrade them, raise its version to {version + 1} and register @service.upgrade({name}, {version})"
+    fields, before = new.get("properties"), old.get("properties")
+    if not isinstance(fields, dict) or not isinstance(before, dict):
+        yield f"message type {name} has another schema: bodies of the old schema that do not fit {HELD}. {mend}"
+        return
+    needed = set(new.get("required", ()))
+    for field in sorted(needed - set(old.get("required", ()))):
+        yield f"message type {name} needs field {field}: bodies without it {HELD}. Give it a default. {mend}"
+    for field in sorted(set(fields) & set(before)):
+        if fields[field] != before[field]:
+            yield f"field {field} of message type {name} has another type: bodies that do not fit {HELD}. {mend}"
+    for field in sorted(set(old.get("required", ())) - set(fields)):
+        yield f"message type {name} has no field {field} any more: peers whose release needs the field hold what this release sends"
+    if old.get("$defs") != new.get("$defs"):
+        yield f"a nested class of message type {name} has changed: bodies that do not fit {HELD}. {mend}"
+
+
+def _of_state(before: Entry, after: Entry) -> Iterator[str]:
+    had, has = before.get("state_version", 1), after.get("state_version", 1)
+    if has < had:
+        yield f"the state goes back from version {had} to {has}: messages of groups whose state has version {had} {HELD}"
