@@ -47,6 +47,8 @@ log = logging.getLogger("conversations.worker")
 SOONEST = timedelta(milliseconds=100)
 """Shortest wait of a parked handler. Without it, a handler that always asks to be called again at once would keep the worker busy."""
 TEXT_LIMIT = 1_000
+NAME_LIMIT = 200
+"""Maximum number of characters of a message type's name in the log and in events. An unknown type may have a name of any length."""
 
 
 def text_of(failure: BaseException) -> str:
@@ -163,7 +165,7 @@ def _subject(item: Item, task: Task) -> Subject:
 def _what(item: Item, task: Task) -> str:
     """Return a name for the log: the type of the failed message, or the name of the failed handler if there is no message type."""
     message_type = item.envelope.message_type if isinstance(item, Arrival) else ""
-    return message_type or task.handler.name
+    return message_type[:NAME_LIMIT] or task.handler.name
 
 
 def give_up(

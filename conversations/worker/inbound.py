@@ -56,6 +56,8 @@ from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
 from conversations.worker.task import Task
 
+NAME_LENGTH = 128
+"""Number of characters of an unknown message type's name that errors show. A valid name is not longer."""
 TOO_MANY = "Too many messages wait behind one that failed."
 """Error text for the peer if more messages of the dialog are parked than the limits allow."""
 
@@ -213,7 +215,7 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
     if receiver is None:
         if envelope.message_type in active.side.contract.types:
             return _wrong_type(partition, item)
-        return _never_called(active, UnknownBody(envelope.message_type))
+        return _never_called(active, UnknownBody(envelope.message_type[:NAME_LENGTH]))
     codec, handler = receiver
     if handler is None:
         return _ignored(partition, item, codec)

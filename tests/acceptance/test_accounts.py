@@ -44,6 +44,7 @@ def test_two_services_transfer_to_one_account_while_its_workers_are_killed(kafka
         for kill in range(KILLS):
             part = 2 * TRANSFERS_EACH * (kill + 1) // (KILLS + 1)
             until(lambda part=part: balance(reader).transfers >= part, f"{part} transfers", 600)  # type: ignore[misc]
+            run.ready()
             (service,) = (it for it in run.health()[1]["services"] if it["service"] == "accounts")
             pids = [it["pid"] for it in service["workers"] if it.get("pid")]
             os.kill(pids[kill % len(pids)], signal.SIGKILL)

@@ -475,4 +475,32 @@ MUTATIONS = (
         "tests/integration/test_embedded_broker.py::"
         "test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused",
     ),
+    Mutation(
+        "253-what-does-not-fit-breaks-the-dialog",
+        "tests/simulation/test_releases.py::test_a_body_that_does_not_fit_is_held_and_handled_by_the_release_with_the_upgrade",
+    ),
+    Mutation(
+        "254-old-bodies-are-not-upgraded",
+        "tests/simulation/test_releases.py::test_old_and_new_bodies_are_handled_by_the_new_release_and_new_ones_by_the_old",
+    ),
+    Mutation(
+        "255-later-schemas-are-not-looked-up",
+        "tests/simulation/test_later_schemas.py::test_an_envelope_of_a_later_schema_is_handled_once_the_catalog_has_the_schema",
+    ),
+    Mutation(
+        "256-closed-dialogs-stay-in-a-named-group",
+        "tests/simulation/test_shared_groups.py::test_the_state_outlives_its_dialogs_and_its_row_does_not_grow",
+    ),
+    Mutation(
+        "257-the-state-of-a-named-group-goes-with-its-dialogs",
+        "tests/simulation/test_shared_groups.py::test_the_state_outlives_its_dialogs_and_its_row_does_not_grow",
+    ),
+    Mutation(
+        "258-anybody-names-groups",
+        "tests/simulation/test_shared_groups.py::test_the_target_refuses_a_service_that_permits_itself",
+    ),
+    Mutation(
+        "259-unknown-services-are-waited-for",
+        "tests/simulation/test_unknown_services.py::test_a_misspelt_service_fails_the_handler_and_the_message_is_held",
+    ),
 )
