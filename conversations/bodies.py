@@ -19,18 +19,31 @@ from conversations.protocol.envelope import message_run
 
 JSON = "application/json"
 """Content type of version 1 of a body that is JSON."""
-_VERSION = ";version="
 
 
 def content_type(version: int) -> str:
     """Return the content type of a body that is JSON, of this version."""
-    return JSON if version == 1 else f"{JSON}{_VERSION}{version}"
+    return JSON if version == 1 else f"{JSON};version={version}"
 
 
 def version_of(found: str) -> int:
-    """Return the version in a content type; 1 if it has none."""
-    number = found.partition(_VERSION)[2]
-    return int(number) if number.isascii() and number.isdigit() and len(number) <= len(str(NEWEST)) else 1
+    """Return the version in a content type; 1 if it has none.
+
+    Raises:
+        InvalidBody: the version is no number from 1 to ``NEWEST``.
+    """
+    for parameter in found.split(";")[1:]:
+        name, _, number = parameter.partition("=")
+        if name.strip().lower() == "version":
+            return _version(number.strip().strip('"'), found)
+    return 1
+
+
+def _version(number: str, found: str) -> int:
+    fits = number.isascii() and number.isdigit() and len(number) <= len(str(NEWEST))
+    if not fits or not 1 <= int(number) <= NEWEST:
+        raise InvalidBody(f"the content type {found[:100]!r} has no version from 1 to {NEWEST}")
+    return int(number)
 
 
 class BodyCodec(Protocol):

@@ -56,7 +56,9 @@ class BodyUpgrades:
         Raises:
             DeclarationError: an upgrade is missing, or is never used. The message says what to write.
         """
-        versions = {declared.name: declared.version for declared in received}
+        versions: dict[str, int] = {}
+        for declared in received:  # two contracts may have classes of different versions for one name
+            versions[declared.name] = max(declared.version, versions.get(declared.name, 0))
         for name, newest in versions.items():
             for version in range(1, newest):
                 if (name, version) not in self._functions:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import secrets
 import time
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -261,7 +262,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self.limits = Limits()
         self._kafka = kafka
         self._sinks: dict[str, CommandSink] = {}
-        self._readers: dict[str, StateReader] = {}
+        self._readers: dict[tuple[str, int], StateReader] = {}
         self._used: dict[str, Contract] = {}
 
     def check_usable(self) -> None:
@@ -303,7 +304,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Close the connection. The next use of the client opens a new connection."""
+        """Close the connections. The next use of the client opens new connections."""
+        self._readers.clear()
         sink = self._sinks.pop(self.service_name, None)
         if sink is not None:
             sink.close()
@@ -373,8 +375,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         Args:
             service: the service that has the group.
             group: key of the group.
-            begun_by: None for a group that initiators name (``to_group``), or that the service itself began; else the name of the service
-                that began the group's dialogs.
+            begun_by: None for a group that initiators name (``to_group``), or else that the service itself began. Otherwise the name of the
+                service that began the group's dialogs.
 
         Raises:
             LocalError: ``service`` is no ``Service``, or ``group`` is not a valid key.
@@ -386,16 +388,17 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         if not isinstance(service, Service):
             raise LocalError(f"state takes the Service object, whose class decodes the state, not {service!r:.80}")
         check_key(group)
-        reader = self._readers.get(service.name)
+        name = service.name, os.getpid()  # after a fork, the child needs connections of its own
+        reader = self._readers.get(name)
         if reader is None:
-            reader = self._readers.setdefault(service.name, self.state_reader(service.name))
+            reader = self._readers.setdefault(name, self.state_reader(service.name))
         return read_state(reader, service.state, group, begun_by)
 
     def state_reader(self, service: str) -> StateReader:
         """Return a reader for the states of a service."""
         from conversations.kafka.group_states import GroupStates
 
-        return GroupStates(self._kafka, service)
+        return GroupStates(self._kafka, service, self._periods)
 
     @overload
     def request(

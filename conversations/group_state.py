@@ -43,11 +43,9 @@ def read_state(reader: StateReader, codec: StateCodec, group: str, begun_by: str
         LogError: the state cannot be read.
     """
     origins = [rows.SHARED, ""] if begun_by is None else [begun_by]
-    row, at = reader.read(group, [rows.group_key(origin, group) for origin in origins])
-    found = None if row is None else rows.decode_group(row)
-    return (
-        None if found is None or not found.state else GroupState(codec.decode(found.state, found.version), moment(at))
-    )
+    kept, at = reader.read(group, [rows.group_key(origin, group) for origin in origins])
+    found = next((it for row in kept if (it := rows.decode_group(row)).state), None)
+    return None if found is None else GroupState(codec.decode(found.state, found.version), moment(at))
 
 
 class StateCodec:

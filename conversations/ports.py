@@ -263,10 +263,10 @@ class CommandSink(Protocol):
 class StateReader(Protocol):
     """Reads the rows of the conversation groups of one service. It is thread-safe."""
 
-    def read(self, key: str, names: list[bytes]) -> tuple[bytes | None, int]:
-        """Return the first row of ``names`` that exists, and the time of the reading in microseconds since 1970.
+    def read(self, key: str, names: list[bytes]) -> tuple[list[bytes], int]:
+        """Return the rows of ``names`` that exist, in this order, and the time of the reading in microseconds since 1970.
 
-        Every transaction that was committed before this time is in the row. ``key`` is the key of the group.
+        Every transaction that was committed before this time is in the rows. ``key`` is the key of the group.
 
         Raises:
             DeclarationError: the catalog does not name the service.

@@ -244,7 +244,8 @@ class Service(Generic[S]):
     def upgrade(self, message: type | MessageType, version: int) -> Callable[[BodyUpgrade], BodyUpgrade]:
         """Register the function that turns a body of ``version`` (decoded JSON) into a body of ``version + 1``.
 
-        The service gets bodies of older versions from peers of an older release, and from messages that were sent before the release.
+        The service gets bodies of older versions from peers of an older release, and from messages that were sent before the release. The
+        function must be fast and must not wait, because the whole worker waits for it.
 
         Args:
             message: the class of the body, whose present version ``@message_type(version=...)`` sets.

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 
-from conversations.errors import LogError, UndecodableRecord
+from conversations.errors import InDoubt, LogError, UndecodableRecord
 from conversations.protocol import command, envelope, envelope_avro
 from conversations.protocol.registry import Registry
 
@@ -32,8 +32,15 @@ class WriterSchemas:
     def __init__(self, look: Callable[[], None], schemas: Callable[[], Mapping[str, str]]) -> None:
         self._look, self._schemas = look, schemas
         self._looked = False
-        self._registry = Registry()
+        self._later: Registry | None = None
         self._seen: set[str] = set()
+
+    @property
+    def _registry(self) -> Registry:
+        """The registry, made at first use. It parses every schema, which would make each start of a worker slower."""
+        if self._later is None:
+            self._later = Registry()
+        return self._later
 
     def begin_step(self) -> None:
         """Begin a step, in which the catalog may be read again."""
@@ -44,6 +51,7 @@ class WriterSchemas:
 
         Raises:
             UndecodableRecord: the bytes are no envelope of a known schema.
+            InDoubt: the schema is not known, and the catalog cannot be read.
         """
         if value.startswith(envelope_avro.CURRENT.head):
             return value
@@ -55,6 +63,7 @@ class WriterSchemas:
 
         Raises:
             UndecodableRecord: the bytes are no command of a known schema, or the command has an operation that this release does not know.
+            InDoubt: the schema is not known, and the catalog cannot be read.
         """
         if value.startswith(command.CURRENT.head):
             return value
@@ -62,7 +71,11 @@ class WriterSchemas:
         return command.encode_command(command.decode_command(value, self._registry))
 
     def _know(self, value: bytes) -> None:
-        """Read the catalog if the schema of a record is not known."""
+        """Read the catalog if the schema of a record is not known.
+
+        Raises:
+            InDoubt: the catalog cannot be read. The worker joins again, and reads the record again.
+        """
         if self._looked:
             return
         try:
@@ -72,7 +85,8 @@ class WriterSchemas:
             try:
                 self._look()
             except LogError as error:
-                log.warning("the catalog cannot be read, so a record of an unknown schema is not understood: %s", error)
+                # If the record were set aside, a message of a newer release would be missing from its dialog. So it is read again.
+                raise InDoubt(f"a record has an unknown schema, and the catalog cannot be read: {error}") from error
             self._learn()
 
     def _learn(self) -> None:

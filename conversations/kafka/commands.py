@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import Any
@@ -72,9 +74,11 @@ class _Connection:
         """Commands that found no room in the producer's queue."""
         self.lost: KafkaError | None = None
         """The fatal error of the producer, or None. After a fatal error, the producer accepts no more records."""
-        self._looks = ThreadPoolExecutor(1, thread_name_prefix=f"looks up services for {service}")
-        """Looks up services that the catalog did not name at its last reading."""
+        self._looks: SimpleQueue[_Command | None] = SimpleQueue()
+        """Commands whose service the catalog did not name at its last reading."""
         self._stop = Event()
+        self._looker = Thread(target=self._look_up_all, name=f"looks up services for {service}", daemon=True)
+        self._looker.start()
         self._thread = Thread(target=self._serve, name=f"commands of {service}", daemon=True)
         self._thread.start()
 
@@ -84,9 +88,26 @@ class _Connection:
         If the command needs a service that the catalog did not name, another thread reads the catalog again first.
         """
         if command.to and self._catalog.known(command.to) is None:
-            self._looks.submit(self._look_up, command)
+            self._looks.put(command)
+            if self._stop.is_set():  # ``close`` came first: nobody looks any more
+                self._refuse_looks()
         elif not self._produce(command):
             self._crowded.append(command)
+
+    def _look_up_all(self) -> None:
+        """Look up services for the commands in ``_looks``, one after the other. Ends after ``None``, and refuses what comes later."""
+        while (command := self._looks.get()) is not None:
+            try:
+                self._look_up(command)
+            except Exception as error:  # noqa: BLE001 - the sender waits for the future
+                command.refuse(error)
+
+    def _refuse_looks(self) -> None:
+        """Refuse the commands that still wait for a look at the catalog."""
+        with suppress(Empty):
+            while True:
+                if (command := self._looks.get_nowait()) is not None:
+                    command.refuse(NotAccepted(f"commands of {self.service!r} were closed before the catalog was read"))
 
     def _look_up(self, command: _Command) -> None:
         try:
@@ -100,9 +121,11 @@ class _Connection:
             self._crowded.append(command)
 
     def close(self, timeout: float) -> None:
-        self._looks.shutdown()
+        self._looks.put(None)
+        self._looker.join(timeout)
         self.producer.flush(timeout)
         self._stop.set()
+        self._refuse_looks()
         self._thread.join(SERVE + timeout)
 
     def abandon(self) -> None:

@@ -13,8 +13,8 @@ class MemoryGroupStates:
     def __init__(self, broker: MemoryBroker, service: str) -> None:
         self._broker, self._service = broker, service
 
-    def read(self, key: str, names: list[bytes]) -> tuple[bytes | None, int]:
-        """Return the first row of ``names`` that exists, and the time in microseconds since 1970. ``key`` is the key of the group.
+    def read(self, key: str, names: list[bytes]) -> tuple[list[bytes], int]:
+        """Return the rows of ``names`` that exist, and the time in microseconds since 1970. ``key`` is the key of the group.
 
         Raises:
             DeclarationError: there is no such service.
@@ -30,4 +30,4 @@ class MemoryGroupStates:
             for record in self._broker.topics[topic][number][:stable]:
                 if record.visible and (name := record.key() or b"") in wanted:
                     found[name] = record.value()
-            return next((row for name in names if (row := found.get(name)) is not None), None), self._broker.clock.now()
+            return [row for name in names if (row := found.get(name)) is not None], self._broker.clock.now()

@@ -60,7 +60,10 @@ def _of_groups(contract: str, had: Mapping[str, Any], has: Mapping[str, Any], *,
     if not takes or before == after:
         return
     if not before or not after:
-        yield f"contract {contract}: dialogs that are open keep their groups; only new dialogs {'name' if after else 'have their own'} groups"
+        yield (
+            f"contract {contract}: releases that differ in group_named_by refuse the dialogs of each other, or put them into different groups. "
+            "Give the contract a new name"
+        )
     for gone in sorted(before - after) if after else ():
         yield f"contract {contract}: {gone} may name no group any more, so its new dialogs are refused (-8494)"
 

@@ -104,6 +104,8 @@ def _check_endpoints(partition: Partition, where: str) -> None:
         if active is None:
             continue
         endpoint = active.endpoint
+        if partition.work.lanes.get(active.lane.name) is not active.lane:
+            raise AssertionError(f"invariant 1 (one writer): {where} has two lanes for group {active.lane.name}")
         held = {int.from_bytes(key[-8:], "big") for key, _ in partition.outbox.scan(rows.HELD + own)}
         if endpoint.inbound.held != held:
             raise AssertionError(

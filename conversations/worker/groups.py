@@ -136,12 +136,15 @@ class Groups:
 
     def leave(self, origin: str, key: str, own: bytes) -> None:
         """Remove an endpoint from its group. If no member is left, delete the group's row with its state, unless the state must stay."""
+        is_away = (origin, key) not in self._work.lanes  # then no endpoint of the group is in memory
         lane = self._work.lane(origin, key)
         group = self.of(lane)
         was_member = own in group.members
         group.members.pop(own, None)
         if origin == rows.SHARED and not was_member:
-            self._forget_lane(lane)
+            # While the group has members, endpoints in memory may have this lane. Without it, the group would get a second lane.
+            if is_away or not group.members:
+                self._forget_lane(lane)
             return
         if group.members or (origin == rows.SHARED and group.state):
             self.save(lane)
@@ -173,6 +176,8 @@ class Groups:
         this id may be in another group.
         """
         origin, key = lane.name
+        if origin == rows.SHARED:
+            return []
         try:
             own = rows.identity(UUID(key).bytes, origin == "")
         except ValueError:

@@ -75,7 +75,9 @@ class Partition:
                 used only if the endpoint does not exist yet.
         """
         active = self.actives.get(peer_identity)
-        if active is not None and (not key or active.lane.name == (origin, key) or not active.is_hollow):
+        if active is not None and (
+            not key or self.work.lanes.get((origin, key)) is active.lane or not active.is_hollow
+        ):
             return active
         own = rows.other_side(peer_identity)
         row = self.outbox.read(rows.ENDPOINT + own)

@@ -47,7 +47,8 @@ def admit(partition: Partition, item: Arrival) -> bool:
     if side is None:
         _refuse(partition, item, codes.CONTRACT_NOT_ACCEPTED)
         return False
-    if side.contract.shares_groups and not side.contract.may_name_group(prefix.from_service):
+    is_named = side.contract.shares_groups or item.key.decode() != prefix.reply_key
+    if is_named and not side.contract.may_name_group(prefix.from_service):
         _refuse(partition, item, codes.NOT_PERMITTED)
         return False
     if partition.groups.is_full(active.lane):

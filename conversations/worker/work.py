@@ -73,7 +73,8 @@ class Work:
         """Drop a lane from memory if it is idle; return False if it is not idle."""
         if lane.items or lane.run is not None:
             return False
-        self.lanes.pop(lane.name, None)
+        if self.lanes.get(lane.name) is lane:  # else the group has another lane by now
+            del self.lanes[lane.name]
         return True
 
     def enqueue(self, lane: Lane, item: Item) -> None:

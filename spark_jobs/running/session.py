@@ -11,6 +11,7 @@ import contextlib
 import importlib.resources
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -98,10 +99,16 @@ def _local(app: str, cores: int, settings: Mapping[str, str]) -> SparkSession:
     for name, value in wanted.items():
         builder = builder.config(name, value)
     # Python workers use the interpreter of this process, and Spark uses the Java that was checked.
-    with _environment({"JAVA_HOME": java, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}):
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    with _environment({"JAVA_HOME": java, "PYSPARK_PYTHON": python, "SPARK_SUBMIT_OPTS": _java_options()}):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _java_options() -> str:
+    """Return the options of Spark's Java. Java takes no notice of TMPDIR, and /tmp may be read-only in a container."""
+    return f'{os.environ.get("SPARK_SUBMIT_OPTS", "")} "-Djava.io.tmpdir={tempfile.gettempdir()}"'.strip()
 
 
 @contextlib.contextmanager

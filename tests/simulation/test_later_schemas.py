@@ -92,9 +92,14 @@ def test_a_schema_of_the_catalog_that_cannot_be_used_does_no_harm(caplog: pytest
         assert len([line for line in caplog.messages if "is left out" in line]) == 5
 
 
-def test_while_the_catalog_cannot_be_read_the_record_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_: MemoryConnection) -> None:
-        raise KafkaUnreachable("memory", "no answer")
+def test_while_the_catalog_cannot_be_read_the_record_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    look, left = MemoryConnection.look_at_catalog, [3]
+
+    def fails(connection: MemoryConnection) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise KafkaUnreachable("memory", "no answer")
+        look(connection)
 
     with Simulation(echo()) as sim:
         sim.peer("stranger")
@@ -103,7 +108,9 @@ def test_while_the_catalog_cannot_be_read_the_record_is_set_aside(monkeypatch: p
         monkeypatch.setattr(MemoryConnection, "partitions", lambda self, name: self.broker.services.get(name))
         post(sim, message(sim, 0))
         sim.run()
-        assert [it.reason for it in sim.dead_letters("echo")] == [letters.SET_ASIDE]
+        assert left == [0]
+        assert len(said(sim)) == 1
+        assert sim.dead_letters("echo") == []
 
 
 def test_a_command_of_a_later_schema_takes_effect() -> None:

@@ -155,15 +155,50 @@ def test_under_faults_the_balance_is_the_sum(seed: int) -> None:
             if number % 5 == 0:
                 sim.run()
         sim.run()
-        for dialog in dialogs:
+        for dialog in dialogs[::2]:
             dialog.end()
+        sim.advance(timedelta(hours=3))  # the tombstones are deleted, while the other dialogs stay open
+        dialogs += [transfer(sim, "bank", f"account-{number}", 0) for number in range(3)]
+        for number, dialog in enumerate(dialogs[1:40:2]):
+            dialog.send(Transfer(amount=-(2 * number + 1)))
         sim.run()
-        sim.advance(timedelta(hours=2))
+        for dialog in dialogs:
+            if not dialog.ended:
+                dialog.end()
+        sim.advance(timedelta(hours=3))
         states = [sim.state("accounts", f"account-{number}") for number in range(3)]
         assert [None if it is None else it.value.balance for it in states] == [
-            sum(range(first, 40, 3)) for first in range(3)
+            sum(number for number in range(first, 40, 3) if number % 2 == 0) for first in range(3)
         ]
         sim.check_invariants()
+
+
+def test_a_group_has_one_lane_after_the_tombstone_of_one_of_its_dialogs_is_deleted() -> None:
+    """Open dialogs of the group are in memory meanwhile. With two lanes, each would write over the state of the other."""
+    with Simulation(accounts(), partitions=1) as sim:
+        over = transfer(sim, "bank", "a", 1)
+        sim.run()
+        over.end()
+        sim.run()
+        stays = transfer(sim, "bank", "a", 1)
+        sim.advance(timedelta(hours=1))
+        sim.advance(timedelta(hours=1))
+        transfer(sim, "till", "a", 10)
+        sim.run()
+        stays.send(Transfer(amount=100))
+        sim.run()
+        found = sim.state("accounts", "a")
+        assert found is not None
+        assert found.value.balance == 112
+        sim.check_invariants()
+
+
+def test_a_target_of_an_older_release_refuses_a_dialog_that_names_a_group() -> None:
+    """It would open a private group, and the account would have several balances."""
+    with Simulation(accounts(contract()), raise_failures=False) as sim:
+        transfer(sim, "bank", "a", 5)
+        sim.run()
+        assert [it.code for it in records.queued(sim, "bank") if it.kind is Kind.ERROR] == [-8494]
 
 
 def test_only_a_contract_that_permits_it_lets_a_service_name_the_group() -> None:

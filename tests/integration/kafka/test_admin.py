@@ -9,7 +9,7 @@ import pytest
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
-from conversations.kafka.catalog import read_catalog
+from conversations.kafka.catalog import own_schemas, read_catalog
 from conversations.kafka.clients import describe_topics, make_admin
 from conversations.kafka.connection import KafkaConnection
 from conversations.protocol.declarations import ServiceDeclaration
@@ -37,7 +37,16 @@ def test_apply_creates_topics_and_catalog_once(empty: Kafka) -> None:
     assert catalog.schemas == {"00aa": '"bytes"'}
     assert apply(empty, [ORDERS], 3, 1, {"00aa": '"bytes"'}) == []
     changed = ServiceDeclaration("orders", accepts={"Ordering": {"any": ["Order"]}})
-    assert apply(empty, [changed], 3, 1) == ["changed service orders in the catalog"]
+    assert apply(empty, [changed], 3, 1) == [
+        "orders: contract Ordering: peers hold messages of the new type Order until their release knows it. Release the peers first",
+        "added 3 schemas to the catalog",
+        "changed service orders in the catalog",
+    ]
+    assert set(read_catalog(empty).schemas) == {"00aa", *own_schemas()}
+    other = ServiceDeclaration("orders", accepts={"Selling": {"any": ["Order"]}})
+    with pytest.raises(DeclarationError, match=r"other contracts \(Ordering\).*--replace"):
+        apply(empty, [other])
+    assert "changed service orders in the catalog" in apply(empty, [other], replace_program=True)
 
 
 def test_every_delay_has_a_topic_and_a_dropped_one_is_named(empty: Kafka) -> None:

@@ -142,7 +142,7 @@ class Talks:
         self, client: Client, name: str, *hows: str, contract: Contract = TALK, to: str = "desk", end: bool = False
     ) -> str:
         """Begin a dialog, and send a message for each of ``hows``. Return the id of the dialog."""
-        with client.begin_dialog(to, contract) as dialog:
+        with client.begin_dialog(to, contract, wait_for_service=True) as dialog:
             for n, how in enumerate(hows):
                 dialog.send(Extra(n=n) if how == "extra" else Say(n=n, how=how))
             if end:

@@ -101,7 +101,7 @@ def make_troubles(kafka: Kafka) -> Troubles:
     with Crew(workers, kafka) as crew, Client(clerk, kafka) as client:
         crew.await_ready(60)
         for name, (service, tasks) in SAID.items():
-            with client.begin_dialog(service, TASKS) as dialog:
+            with client.begin_dialog(service, TASKS, wait_for_service=True) as dialog:
                 for what in tasks:
                     dialog.send(Task(what=what))
             made.dialogs[name] = dialog.id
