@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -212,11 +212,22 @@ def describe(error: BaseException) -> str:
 
 SCHEMA_CHARACTERS = 20_000
 """Longest schema of a body that is written to the catalog, in characters."""
+ALL_CHARACTERS = 500_000
+"""Longest schemas of all bodies of a service together, so that the entry of the catalog fits into a record."""
 _DECORATION = {"title", "description", "examples"}
 
 
-def shape_of(declared: MessageType) -> dict[str, Any]:
-    """Return the version and the schema of a body, for the catalog. A schema that is missing or too long is left out."""
+def shapes_of(types: Iterable[MessageType]) -> dict[str, dict[str, Any]]:
+    """Return the version and the schema of each body by the name of its type, for the catalog. Schemas that are too long are left out."""
+    shapes, left = {}, ALL_CHARACTERS
+    for declared in types:
+        shape = _shape(declared)
+        left -= len(json.dumps(shape))
+        shapes[declared.name] = shape if left > 0 else {"version": declared.version}
+    return shapes
+
+
+def _shape(declared: MessageType) -> dict[str, Any]:
     body, shape = declared.body, {"version": declared.version}
     if isinstance(body, Mapping):
         return shape | {"schema": dict(body)}

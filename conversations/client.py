@@ -369,8 +369,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         """Read the state of a conversation group of a service; None if the group has no state.
 
         The state is a copy, as of the time of the reading. The method waits for Kafka: in ``async`` code use
-        ``await asyncio.to_thread(client.state, service, "account-42")``. The first call for a partition reads the partition's state, and
-        keeps the states of its groups in memory. Each later call reads only the changes.
+        ``await asyncio.to_thread(client.state, service, "account-42")``. On Kafka, the first call for a partition reads the partition's
+        state, and keeps the states of its groups in memory. Each later call reads only the changes.
 
         Args:
             service: the service that has the group.

@@ -440,7 +440,7 @@ class Group(Generic[S]):
 
     @property
     def opened_by(self) -> Dialog[S]:
-        """The dialog that opened the group."""
+        """The dialog that opened the group. In a group that initiators name, it is the oldest dialog that is not over."""
         return Dialog(self._draft, self._draft.room.opener(self._party))
 
     def dialogs(self, contract: Contract | None = None) -> Sequence[Dialog[S]]:

@@ -23,7 +23,7 @@ class Handler:
 
 
 def unknown_side(contract: str, initiator: bool) -> Side:
-    """Make a side for a contract that is no longer declared. Each message that arrives under this contract breaks its dialog."""
+    """Make a side for a contract that a temporary service no longer declares. Each message that arrives under it breaks its dialog."""
     return Side(Contract(contract, sent_by_any=[MessageType("unknown", None)]), initiator, BodyUpgrades(""))
 
 

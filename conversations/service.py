@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from typing_extensions import TypeVar as DefaultTypeVar
 
-from conversations.bodies import codec_of, shape_of
+from conversations.bodies import codec_of, shapes_of
 from conversations.body_upgrades import BodyUpgrades
 from conversations.body_upgrades import Upgrade as BodyUpgrade
 from conversations.dialog import Dialog
@@ -262,7 +262,7 @@ class Service(Generic[S]):
         types = {t.name: t for c in (*self.accepts.values(), *self.initiates.values()) for t in c.types.values()}
         return ServiceDeclaration(
             self.name, _plain(self.accepts), _plain(self.initiates), retries,
-            {name: shape_of(declared) for name, declared in types.items()}, self.state.version, self.longest_lifetime(),
+            shapes_of(types.values()), self.state.version, self.longest_lifetime(),
         )  # fmt: skip
 
     def longest_lifetime(self) -> timedelta:

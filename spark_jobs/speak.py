@@ -253,6 +253,11 @@ def _uuid5(base: UUID, name: Column) -> Column:
 
 def _partitions(kafka: Kafka, service: str, contract: Contract, to_service: str) -> int:
     """Return the number of partitions of the service's commands topic, after a check that both services have the contract."""
+    if contract.shares_groups:
+        raise SpeakError(
+            f"contract {contract.name!r} lets its initiators name the group at the target (group_named_by): speak cannot name groups. "
+            "Use a contract without it, or conversations.Client"
+        )
     wire = Wire(kafka, {})
     for name, role in ((service, "initiates"), (to_service, "accepts")):
         wire.partitions(name)

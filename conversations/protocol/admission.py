@@ -61,6 +61,10 @@ COMMANDS = frozenset({Rule.COMMAND, Rule.COMMAND_SCHEMA, Rule.COMMAND_KEY})
 """Rules for commands."""
 
 
+CONTENT_TYPE = 200
+"""Maximum number of characters of a content type in a command."""
+
+
 class Inadmissible(Exception):
     """A record breaks a rule, so it must not change an endpoint."""
 
@@ -245,7 +249,7 @@ def check_content_type(message_type: str, content_type: str, expected: str) -> N
     Raises:
         InvalidBody: the body has another content type (9615).
     """
-    if content_type.partition(";")[0] != expected.partition(";")[0]:
+    if content_type.partition(";")[0] != expected.partition(";")[0] or len(content_type) > CONTENT_TYPE:
         raise InvalidBody(f"the content type of {message_type} is {expected!r}, not {content_type!r:.200} (9615)")
 
 

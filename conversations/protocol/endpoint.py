@@ -83,7 +83,10 @@ class Endpoint:
         self.key = key
         self.peer_key = peer_key
         self.origin = "" if initiator else peer
-        """The service that chose the key of the conversation group: a peer that began a dialog, or "" for this service."""
+        """The service that chose the key of the conversation group: a peer that began a dialog, or "" for this service.
+
+        ``rows.SHARED`` stands for a group that initiators name.
+        """
         self.expires_at = expires_at
         self.started_until = 0
         """Latest log time at which the first message may create the target's endpoint; 0 before the first transmission."""
@@ -119,10 +122,7 @@ class Endpoint:
         """True if a handler of this side has written its group's state."""
 
     def join_group_of(self, origin: str) -> None:
-        """Join the group of the dialog whose handler begins this dialog.
-
-        Use the ``origin`` of that group, because a peer's dialog may have opened it.
-        """
+        """Join a group with this ``origin``: the group of the dialog whose handler begins this dialog, or a group that initiators name."""
         self.origin = origin
 
     def may_start_until(self, log_time: int) -> None:

@@ -333,7 +333,7 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     """Write the group's state if it changed. Return an exception if the state cannot be encoded or is too large: the handler has failed.
 
     Each handler gets its own copy of the state. After a handler has succeeded, its copy is encoded and compared with the stored state. So
-    no row is written if the handler only read the state.
+    no row is written if the handler only read stored state.
     """
     codec = partition.context.service.state
     try:
@@ -343,6 +343,8 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     if len(data) > STATE_BYTES:
         return ValueError(f"group.state has {len(data)} bytes as JSON; at most {STATE_BYTES} can be kept")
     group = partition.groups.of(active.lane)
+    if not group.state and active.lane.name[0] == rows.SHARED and data == codec.encode(codec.new()):
+        return None  # the row of such a group stays for ever, so reading alone makes no row
     if group.state != data or group.version != codec.version:
         group.keep(data, codec.version)
         partition.progress.keep_state(codec.version)

@@ -9,11 +9,16 @@ from conversations.protocol.effects import Transmit
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.events import SetAside, Unanswerable
+from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.spans import Spans
 from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
+MAY_NOT_NAME = Code(
+    codes.NOT_PERMITTED.number,
+    "The contract does not let the sender name the conversation group at the target (group_named_by).",
+)
 BEFORE_THE_FIRST = 16
 """Limit for the tombstone of a dialog that never began here: at most twice this number of messages are noted as missing.
 
@@ -49,10 +54,11 @@ def admit(partition: Partition, item: Arrival) -> bool:
         return False
     is_named = side.contract.shares_groups or item.key.decode() != prefix.reply_key
     if is_named and not side.contract.may_name_group(prefix.from_service):
-        _refuse(partition, item, codes.NOT_PERMITTED)
+        _refuse(partition, item, MAY_NOT_NAME)
         return False
     if partition.groups.is_full(active.lane):
-        _refuse(partition, item, codes.NOT_CONVERSING)
+        full = f"The conversation group at the target has {GROUP_MEMBERS} dialogs: end some of them first."
+        _refuse(partition, item, Code(codes.NOT_CONVERSING.number, full))
         return False
     endpoint = Endpoint(
         prefix.conversation_id,

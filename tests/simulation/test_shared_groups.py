@@ -173,6 +173,22 @@ def test_under_faults_the_balance_is_the_sum(seed: int) -> None:
         sim.check_invariants()
 
 
+def test_reading_the_state_of_a_group_that_has_none_makes_no_row_that_stays() -> None:
+    service = Service("accounts", state=Account, accepts=[TRANSFERS], ignores=[Close])
+
+    @service.on(Transfer)
+    def look(_: Transfer, dialog: Dialog[Account]) -> None:
+        dialog.send(Done(balance=dialog.group.state.balance))
+        dialog.end()
+
+    with Simulation(service, partitions=1) as sim:
+        for number in range(5):
+            transfer(sim, "bank", f"guessed-{number}", 0)
+        sim.run()
+        assert group_rows(sim) == {}
+        sim.check_invariants()
+
+
 def test_a_group_has_one_lane_after_the_tombstone_of_one_of_its_dialogs_is_deleted() -> None:
     """Open dialogs of the group are in memory meanwhile. With two lanes, each would write over the state of the other."""
     with Simulation(accounts(), partitions=1) as sim:
