@@ -51,6 +51,8 @@ def test_the_operators_day(terminal: Terminal) -> None:
     code, shown = terminal("dead-letters", "show", one)
     assert (code, shown["conversation"]) == (0, letters["one"]["conversation"])
     assert "ValueError" in shown["failure"]
+    assert shown["stack"].startswith("Traceback")
+    assert "int(body.text)" in shown["stack"], "the line of the handler"
 
     why = ("--reason", "INC-4711")
     code, told = terminal("dead-letters", "skip", one, "--dry-run")
@@ -88,6 +90,7 @@ def test_what_an_operator_reads(terminal: Terminal) -> None:
     shown = terminal.text("dead-letters", "show", letter)
     assert f"conversations dead-letters retry {letter}" in shown
     assert '{"text":' in shown
+    assert "    Traceback (most recent call last):" in shown
     assert "--reason" in terminal.text("dead-letters", "retry", letter)
 
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 import getpass
 import sys
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import typer
 
 from conversations.config import Kafka
+from conversations.errors import DeclarationError
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
-from conversations_ops.cli import detached
+from conversations_ops.cli import detached, one_letter
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
+from conversations_ops.operate.open_letters import KeptLetter, kept_letter
 from conversations_ops.operate.redrive.selection import By, Group, groups
-from conversations_ops.printable import lines as indented
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
@@ -118,10 +118,28 @@ def show_letter(
     letter: Letter,
     as_json: Json = False,
 ) -> None:
-    """Show one failed message: its dialog, its body, the last exception of its handler, and the commands to decide about it."""
+    """Show one letter: its dialog, its body, the stack trace of its handler, and the commands to decide about it.
+
+    The letter may also be detached or closed. Then the reason says why no dialog waits for it.
+
+    \b
+    Examples:
+      conversations dead-letters show orders.queue-3-17
+      conversations dead-letters show orders.queue-3-17 --json | jq -r .stack
+    """
+    kafka = kafka_of(context)
     with _answering(as_json):
-        it = _find(kafka_of(context), letter)
-        show(_plain(it), _described(it), as_json=as_json)
+        try:
+            it = _find(kafka, letter)
+        except LookupError as error:
+            kept = _kept(kafka, letter)
+            if kept is None:
+                raise error from None
+            show(one_letter.plain_kept(kept), one_letter.described_kept(kept), as_json=as_json)
+        else:
+            kept = _kept(kafka, letter) if _is_letter(it) else None
+            stack = "" if kept is None else kept.letter.stack
+            show({**one_letter.plain(it), "stack": stack}, one_letter.described(it, stack), as_json=as_json)
 
 
 @app.command("retry", epilog=EXIT_CODES, cls=Command)
@@ -245,6 +263,13 @@ def _find(kafka: Kafka, letter: str) -> Parked:
     return parked_message(kafka, letter)
 
 
+def _kept(kafka: Kafka, letter: str) -> KeptLetter | None:
+    try:
+        return kept_letter(kafka, letter)
+    except DeclarationError:  # there is no such service
+        return None
+
+
 def _decide(kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: bool, as_json: bool) -> None:
     from conversations_ops.operate.decisions import decide
 
@@ -295,7 +320,7 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
     with failures(as_json=as_json):
         found = [it for it in parked_messages(kafka, service) if wanted(it)]
         if as_json:
-            show({name: [_plain(it) for it in found]}, "", as_json=True)
+            show({name: [one_letter.plain(it) for it in found]}, "", as_json=True)
         elif found:
             show({}, _table(found), as_json=False)
         else:
@@ -350,40 +375,3 @@ def _short(seconds: float) -> str:
         return str(timedelta(seconds=max(0, round(seconds))))
     except OverflowError:
         return f"{round(seconds)} s"
-
-
-def _described(it: Parked) -> str:
-    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: a handler of {it.what.lower()}s failed"
-    lines = [
-        f"letter        {one_line(it.letter)}",
-        f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",
-        f"message       {one_line(message)}",
-        f"failed        {it.attempts} times since {moment(it.since)}: {one_line(it.failure)}",
-        f"behind it     {it.behind} records, {it.size} bytes with it",
-        f"next attempt  {_when(it)}",
-    ]
-    if it.number >= 0:
-        lines.append(indented(f"body\n{it.body.decode('utf-8', 'backslashreplace')}"))
-    lines.append(f"next: conversations dead-letters retry {one_line(it.letter)} --reason WHY   (or edit, skip, end)")
-    return "\n".join(lines)
-
-
-def _side(it: Parked) -> str:
-    return "initiator" if it.initiator else "target"
-
-
-def _when(it: Parked) -> str:
-    if it.queue_off:
-        return "when its queue is on"
-    return "when an operator decides" if it.due is None else moment(it.due)
-
-
-def _plain(it: Parked) -> dict[str, Any]:
-    fields = {**it._asdict(), "held": it.held, "since": moment(it.since)}
-    fields["due"] = None if it.due is None else moment(it.due)
-    try:
-        fields["body"] = it.body.decode()
-    except UnicodeDecodeError:
-        fields["body"] = None
-        fields["body_base64"] = b64encode(it.body).decode()
-    return fields

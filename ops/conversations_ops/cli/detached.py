@@ -6,9 +6,8 @@ A detached letter stays open until an operator discards it or resubmits its mess
 from __future__ import annotations
 
 import getpass
-from base64 import b64encode
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,6 +16,7 @@ from conversations.errors import DeclarationError
 from conversations.protocol import letters
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
+from conversations_ops.cli.one_letter import plain_open
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
@@ -145,7 +145,7 @@ def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Seq
     with failures(as_json=as_json):
         found = open_letters(kafka, service)
     if as_json:
-        show({"letters": [_plain(it) for it in found]}, "", as_json=True)
+        show({"letters": [plain_open(it) for it in found]}, "", as_json=True)
         return found
     if not found:
         show({}, "no detached letter is open", as_json=False)
@@ -187,15 +187,3 @@ def _chosen(found: Sequence[OpenLetter], names: Sequence[str]) -> list[OpenLette
             f"{foreign[0].letter} was written by {foreign[0].foreign}: it belongs to no dialog, and this command cannot close it"
         )
     return [named[letter] for letter in dict.fromkeys(names)]
-
-
-def _plain(it: OpenLetter) -> dict[str, Any]:
-    fields = {**it._asdict(), "at": moment(it.at)}
-    for name in ("key", "value"):
-        fields[f"{name}_base64"] = b64encode(fields.pop(name)).decode()
-    envelope = it.envelope()
-    try:
-        fields["body"] = None if envelope is None else envelope.body.decode()
-    except UnicodeDecodeError:
-        fields["body"] = None
-    return fields
