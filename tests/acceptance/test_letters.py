@@ -53,6 +53,8 @@ def test_letters_are_discarded_or_sent_again_on_a_new_dialog(terminal: Terminal)
     one, two = letters["one"], letters["two"]
     assert one["reason"] == "parked-at-end"
     assert "parked-at-end" in terminal.text("dead-letters", "list", "--detached")
+    code, told = terminal("dead-letters", "list", "--detached", "--by", "reason")
+    assert (code, [(it["name"], it["letters"]) for it in told["groups"]]) == (1, [("parked-at-end", 6)])
     code, shown = terminal("dead-letters", "show", one["letter"])
     assert (code, shown["open"], shown["reason"], shown["body"]) == (0, True, "parked-at-end", '{"text":"one"}')
     assert "int(body.text)" in shown["stack"]

@@ -14,6 +14,7 @@ import typer
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol import letters
+from conversations_ops.cli import completion
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.one_letter import plain_open
@@ -26,12 +27,18 @@ from conversations_ops.printable import one_line
 
 app = typer.Typer()
 Letters = Annotated[
-    list[str] | None, typer.Argument(metavar="[LETTER...]", help="Names of letters, as `list --detached` shows them.")
+    list[str] | None,
+    typer.Argument(
+        metavar="[LETTER...]",
+        autocompletion=completion.detached_letters,
+        help="Names of letters, as `list --detached` shows them.",
+    ),
 ]
 One = Annotated[
     str,
     typer.Argument(
         metavar="LETTER",
+        autocompletion=completion.detached_letters,
         help="Name of a letter, as `list --detached` shows it. All open letters of its dialog are sent.",
     ),
 ]
@@ -41,7 +48,9 @@ One = Annotated[
 def discard(
     context: typer.Context,
     named: Letters = None,
-    service: Annotated[str | None, typer.Option(help="Only letters of this service.")] = None,
+    service: Annotated[
+        str | None, typer.Option(autocompletion=completion.services, help="Only letters of this service.")
+    ] = None,
     with_reason: Annotated[str | None, typer.Option(help="Only letters with this REASON, e.g. after-end.")] = None,
     exception: Annotated[
         str | None,
