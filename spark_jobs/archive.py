@@ -279,36 +279,37 @@ def _batch(number: int) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the job; return its exit code."""
-    return carry_out(_parser(), argv, _job, needs_kafka=lambda options: not options.dialog)
+    return carry_out(parser(), argv, _job, needs_kafka=lambda options: not options.dialog)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = parser_of(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the job's options."""
+    made = parser_of(
         "archive", "Keep every message of every dialog in Parquet files, once, by service and day.",
         "conversations spark archive /data/dialogs --bootstrap localhost:9092",
     )  # fmt: skip
-    parser.add_argument("directory", help="directory of the archive: a path or URL that Spark can write to")
-    parser.add_argument("--service", default="", help="only dialogs of this service (default: all)")
-    parser.add_argument(
+    made.add_argument("directory", help="directory of the archive: a path or URL that Spark can write to")
+    made.add_argument("--service", default="", help="only dialogs of this service (default: all)")
+    made.add_argument(
         "--most",
         type=int,
         default=MOST,
         metavar="RECORDS",
         help=f"approximate number of records in a batch (default: {MOST:,})",
     )
-    parser.add_argument(
+    made.add_argument(
         "--look-back", type=whole(0, 36_500), default=LOOK_BACK.days, metavar="DAYS",
         help=f"number of days before a batch that are searched for repeated messages (default: {LOOK_BACK.days})",
     )  # fmt: skip
-    parser.add_argument(
+    made.add_argument(
         "--accept-holes", action="store_true", help="continue after records that Kafka has dropped, and note the hole"
     )
-    parser.add_argument("--compact", action="store_true", help="afterwards merge the files of each service and day")
-    parser.add_argument(
+    made.add_argument("--compact", action="store_true", help="afterwards merge the files of each service and day")
+    made.add_argument(
         "--dialog", metavar="ID", type=argument(_conversation_id),
         help="archive nothing; show the messages of the dialog with this conversation_id, first to the target, then from the target",
     )  # fmt: skip
-    return parser
+    return made
 
 
 def _conversation_id(text: str) -> str:

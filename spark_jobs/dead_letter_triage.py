@@ -170,8 +170,8 @@ def _raised(it: dict[str, Any]) -> str:
     return ": ".join(filter(None, (it["exception"], it["message"])))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; return its exit code."""
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the job's options."""
     made = parser_of(
         "dead-letter-triage", "Group dead letters by cause, and mark new groups.",
         "conversations spark dead-letter-triage --bootstrap localhost:9092 --new-within 2h",
@@ -190,7 +190,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument(
         "--out", metavar="DIR", help="keep the groups as Parquet, in addition to the groups of other runs"
     )
-    return carry_out(made, argv, job)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; return its exit code."""
+    return carry_out(parser(), argv, job)
 
 
 if __name__ == "__main__":

@@ -296,8 +296,8 @@ def _text(pairs: list[dict[str, Any]], since: datetime, until: datetime, written
     return f"{table}\n{sum(it['minutes'] for it in pairs)} rows, {range_}, written to {where}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; return its exit code."""
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the job's options."""
     made = parser_of(
         "dialog-metrics", "Count and time dialogs by minute, service and contract.",
         "conversations spark dialog-metrics --bootstrap localhost:9092 --out metrics --publish",
@@ -317,7 +317,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--out", metavar="DIR", help="write the rows as Parquet; they replace older rows of the same minutes"
     )
     made.add_argument("--publish", action="store_true", help="write the rows to the topic <namespace>.metrics")
-    return carry_out(made, argv, job)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; return its exit code."""
+    return carry_out(parser(), argv, job)
 
 
 if __name__ == "__main__":

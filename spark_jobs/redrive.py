@@ -115,27 +115,32 @@ def _first_line(error: Exception) -> str:
 # -- the command line ----------------------------------------------------------------------------------------------------
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Show the letters that a predicate chooses, and write a plan of them."""
-    parser = parser_of(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the job's options."""
+    made = parser_of(
         "redrive", "Choose failed messages by a predicate of Spark SQL, and write a redrive plan.",
         "conversations spark redrive --where \"exception_message like '%timeout%'\" --out plan.json",
     )  # fmt: skip
     columns = ", ".join(name.split()[0] for name in COLUMNS.split(", "))
-    parser.add_argument("--where", required=True, metavar="PREDICATE", help=f"over the columns {columns}. {CODE}")
-    parser.add_argument("--service", default="", help="only letters of this service")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="file for the plan (default: no plan is written)")
-    parser.add_argument(
+    made.add_argument("--where", required=True, metavar="PREDICATE", help=f"over the columns {columns}. {CODE}")
+    made.add_argument("--service", default="", help="only letters of this service")
+    made.add_argument("--out", type=Path, metavar="FILE", help="file for the plan (default: no plan is written)")
+    made.add_argument(
         "--canary", type=whole(0), default=Care().canary, help="letters to try first, one by one (default: 3)"
     )
-    parser.add_argument(
+    made.add_argument(
         "--rate", type=argument(_rate), default=Care().rate, help="letters a second after the canary (default: 20)"
     )
-    parser.add_argument(
+    made.add_argument(
         "--max-returns", type=whole(1), default=Care().max_returns,
         help="leave out letters that were given back this many times or more (default: 3)",
     )  # fmt: skip
-    return carry_out(parser, argv, _job)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Show the letters that a predicate chooses, and write a plan of them."""
+    return carry_out(parser(), argv, _job)
 
 
 def _rate(text: str) -> float:

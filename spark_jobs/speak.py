@@ -311,32 +311,37 @@ def raised_by_worker(error: PySparkException, bootstrap: str) -> LogError | None
 # -- the command line ----------------------------------------------------------------------------------------------------
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Send the rows of files, as the docstring of the module describes."""
-    parser = parser_of(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the job's options."""
+    made = parser_of(
         "speak", "Send the rows of files as messages of dialogs: each row once, and the rows of each dialog in order.",
         "conversations spark speak --service web --to loans --contract shop.contracts:LOANS --job nightly "
         "--from-json asks/ --checkpoint jobs/nightly/",
     )  # fmt: skip
-    parser.add_argument("--service", required=True, help="the service that sends the messages")
-    parser.add_argument("--to", required=True, metavar="SERVICE", help="the service that receives the messages")
-    parser.add_argument("--contract", required=True, metavar="MODULE:NAME", help="the contract of the messages")
-    parser.add_argument(
+    made.add_argument("--service", required=True, help="the service that sends the messages")
+    made.add_argument("--to", required=True, metavar="SERVICE", help="the service that receives the messages")
+    made.add_argument("--contract", required=True, metavar="MODULE:NAME", help="the contract of the messages")
+    made.add_argument(
         "--job", required=True, metavar="NAME", help="a name that you choose; the ids of the dialogs are made from it"
     )
-    parser.add_argument(
+    made.add_argument(
         "--lifetime", type=float, metavar="SECONDS", help="lifetime of the dialogs (default: the contract's)"
     )
-    source = parser.add_mutually_exclusive_group(required=True)
+    source = made.add_mutually_exclusive_group(required=True)
     source.add_argument("--from-json", metavar="PATH", help="a file or directory of JSON lines")
     source.add_argument("--from-parquet", metavar="PATH", help="a directory of Parquet files")
-    parser.add_argument(
+    made.add_argument(
         "--checkpoint", metavar="DIR",
         help="read the files of a directory one after the other, oldest first, and remember in DIR which files were sent",
     )  # fmt: skip
-    parser.add_argument("--files", type=int, default=1_000, metavar="N", help="files in a batch, with --checkpoint")
-    parser.add_argument("--follow", action="store_true", help="with --checkpoint: wait for further files")
-    return carry_out(parser, argv, _job)
+    made.add_argument("--files", type=int, default=1_000, metavar="N", help="files in a batch, with --checkpoint")
+    made.add_argument("--follow", action="store_true", help="with --checkpoint: wait for further files")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Send the rows of files, as the docstring of the module describes."""
+    return carry_out(parser(), argv, _job)
 
 
 def _job(spark: SparkSession, options: argparse.Namespace) -> Result:

@@ -210,8 +210,8 @@ def _text(shown: list[dict[str, Any]], off: list[dict[str, Any]], total: int, no
     return "\n".join([*lines, as_text(names, cells), f"{total} sides of dialogs are stuck{more}"])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; return its exit code."""
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the job's options."""
     made = parser_of(
         "stuck-dialogs", "List stuck dialogs: the reason, the time, and the next command.",
         "conversations spark stuck-dialogs --bootstrap localhost:9092 --older-than 2d",
@@ -244,7 +244,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument(
         "--out", metavar="DIR", help="keep all stuck dialogs as Parquet, in addition to the dialogs of other runs"
     )
-    return carry_out(made, argv, job)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; return its exit code."""
+    return carry_out(parser(), argv, job)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class Undeliverable(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Undelivered(WorkerEvent):
-    """Delayed answers to a closed conversation were dropped, because its tombstone was deleted; ``envelopes`` is their number."""
+    """Delayed envelopes of a closed conversation were dropped, because its tombstone was deleted; ``envelopes`` is their number."""
 
     NAME = "UNDELIVERED"
     conversation: ConversationId

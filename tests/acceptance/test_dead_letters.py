@@ -12,7 +12,7 @@ from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
-from tests.acceptance.support.command_line import Running
+from tests.acceptance.support.command_line import Running, conversations
 from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
 
@@ -51,6 +51,8 @@ def test_the_operators_day(terminal: Terminal) -> None:
     code, shown = terminal("dead-letters", "show", one)
     assert (code, shown["conversation"]) == (0, letters["one"]["conversation"])
     assert "ValueError" in shown["failure"]
+    assert shown["stack"].startswith("Traceback")
+    assert "int(body.text)" in shown["stack"], "the line of the handler"
 
     why = ("--reason", "INC-4711")
     code, told = terminal("dead-letters", "skip", one, "--dry-run")
@@ -65,9 +67,11 @@ def test_the_operators_day(terminal: Terminal) -> None:
     code, told = terminal("dead-letters", "edit", two, "--body", str(wrong), *why)
     assert code == 1
     assert "text" in told["error"]
-    assert terminal("dead-letters", "edit", two, "--body", str(mended), *why)[0] == 0
+    code, told = terminal("dead-letters", "edit", two, "--body", str(mended), *why)
+    assert (code, told["outcome"]) == (0, "handled")
     assert terminal("dead-letters", "end", three, "--code", "42", "--description", "No.", *why)[0] == 0
-    assert terminal("dead-letters", "retry", four, *why)[0] == 0
+    code, told = terminal("dead-letters", "retry", four, *why)
+    assert (code, told["done"], told["outcome"]) == (1, True, "came back")
     until(lambda: by_body(terminal.letters()).get("four", {}).get("attempts") == 2)
 
     left = by_body(terminal.letters())
@@ -88,7 +92,29 @@ def test_what_an_operator_reads(terminal: Terminal) -> None:
     shown = terminal.text("dead-letters", "show", letter)
     assert f"conversations dead-letters retry {letter}" in shown
     assert '{"text":' in shown
+    assert "    Traceback (most recent call last):" in shown
     assert "--reason" in terminal.text("dead-letters", "retry", letter)
+
+
+def completed(terminal: Terminal, line: str) -> list[str]:
+    """Return what bash would offer after a line that is not complete."""
+    words = line.split(" ")
+    variables = {
+        "_CONVERSATIONS_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1),
+        "CONVERSATIONS_BOOTSTRAP": terminal.kafka.bootstrap,
+    }  # fmt: skip
+    done = conversations(out=terminal.out, variables=variables)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_a_shell_completes_services_and_letters(terminal: Terminal) -> None:
+    within = f"conversations --namespace {terminal.kafka.namespace} dead-letters"
+    assert completed(terminal, f"{within} list fr") == ["fragile"]
+    letters = sorted(it["letter"] for it in terminal.letters())
+    assert completed(terminal, f"{within} skip fragile.q") == letters
+    assert completed(terminal, f"{within} discard fragile.q") == []
+    assert completed(terminal, "conversations --namespace elsewhere dead-letters list fr") == []
 
 
 def test_nobody_is_there_to_decide(kafka: Kafka, tmp_path: Path) -> None:

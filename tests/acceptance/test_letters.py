@@ -53,6 +53,14 @@ def test_letters_are_discarded_or_sent_again_on_a_new_dialog(terminal: Terminal)
     one, two = letters["one"], letters["two"]
     assert one["reason"] == "parked-at-end"
     assert "parked-at-end" in terminal.text("dead-letters", "list", "--detached")
+    code, told = terminal("dead-letters", "list", "--detached", "--by", "reason")
+    assert (code, [(it["name"], it["letters"]) for it in told["groups"]]) == (1, [("parked-at-end", 6)])
+    code, shown = terminal("dead-letters", "show", one["letter"])
+    assert (code, shown["open"], shown["reason"], shown["body"]) == (0, True, "parked-at-end", '{"text":"one"}')
+    assert "int(body.text)" in shown["stack"]
+    text = terminal.text("dead-letters", "show", one["letter"])
+    assert "no dialog waits for it: it waited in its dialog when the dialog ended" in text
+    assert f"conversations dead-letters discard {one['letter']}" in text
 
     code, told = terminal("dead-letters", "resubmit", one["letter"], "--dry-run")
     assert (code, told["done"], len(told["letters"])) == (0, False, 3)
@@ -78,6 +86,9 @@ def test_letters_are_discarded_or_sent_again_on_a_new_dialog(terminal: Terminal)
     assert (code, told["letters"]) == (0, [it.letter for it in left[1:]])
     assert terminal("dead-letters", "list", "--detached") == (0, {"letters": []})
     assert terminal("dead-letters", "discard", two["letter"], *WHY)[0] == 2
+    code, shown = terminal("dead-letters", "show", two["letter"])
+    assert (code, shown["open"], shown["body"]) == (0, False, '{"text":"two"}')
+    assert "closed" in terminal.text("dead-letters", "show", two["letter"])
 
 
 def test_letters_that_are_of_no_dialog(terminal: Terminal) -> None:
@@ -94,6 +105,7 @@ def test_letters_that_are_of_no_dialog(terminal: Terminal) -> None:
     assert found[b"?"].foreign == "another program"
     garbage = found[b"garbage"]
     assert (garbage.reason, garbage.topic) == ("set-aside", "commands")
+    assert "Spring Kafka" in terminal.text("dead-letters", "show", found[b"spring"].letter)
     for verb in ("discard", "resubmit"):
         code, told = terminal("dead-letters", verb, found[b"spring"].letter, *WHY)
         assert code == 2

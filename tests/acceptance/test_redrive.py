@@ -85,6 +85,10 @@ def test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone(terminal: Te
     assert (code, seen["end"]) == (0, "done")
     assert {event["reason"] for event in told(kafka, "RESOLVED")} == {"INC-4711"}
     assert len(told(kafka, "REDRIVE_STARTED")) == 3
+    first, second = terminal("redrive", "list")[1]["redrives"]
+    assert (first["letters"], first["end"], first["outcomes"]["handled"]) == (10, "done", 7)
+    assert (second["redrive"], second["reason"]) == (ended["redrive"], "INC-4711")
+    assert ended["redrive"] in terminal.text("redrive", "list")
 
 
 def test_a_redrive_is_stopped_from_elsewhere_and_goes_on(terminal: Terminal) -> None:
@@ -95,7 +99,8 @@ def test_a_redrive_is_stopped_from_elsewhere_and_goes_on(terminal: Terminal) -> 
     )[1]
     running = terminal.start("redrive", "start", str(file), *WHY)
     until(lambda: told(kafka, "REDRIVE_PROGRESS") or running.poll() is not None)
-    assert terminal("redrive", "stop", made["redrive"], *WHY)[0] == 0
+    assert [it["end"] for it in terminal("redrive", "list")[1]["redrives"]] == [None], "it runs"
+    assert terminal("redrive", "stop", str(file), *WHY)[0] == 0
     out, _ = running.communicate(timeout=60 * SLOWER)
     assert running.returncode == 1
     first = json.loads(out)
@@ -125,5 +130,8 @@ def test_what_an_operator_may_get_wrong(kafka: Kafka, tmp_path: Path) -> None:
         code, answer = terminal("redrive", "start", str(file), *WHY)
         assert code == 2, text
         assert "plan" in answer["error"]
-    assert terminal("redrive", "watch", "rd-nobody")[0] == 2
-    assert terminal("redrive", "stop", "rd-nobody", *WHY)[0] == 1
+    for command in (("watch", "rd-nobody"), ("stop", "rd-nobody", *WHY), ("watch", "rd-0")):
+        assert terminal("redrive", *command)[0] == 2, command
+    assert terminal("redrive", "stop", "rd-0", *WHY)[0] == 1
+    assert "rd-0.json" in terminal("redrive", "start", "rd-0", *WHY)[1]["error"]
+    assert terminal("redrive", "list") == (0, {"redrives": []})

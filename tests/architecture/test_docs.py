@@ -10,12 +10,6 @@ from pathlib import Path
 from tests.mutations.table import MUTATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
-def python_blocks() -> list[str]:
-    """Return the Python examples of the README, in order: the service, the client on Kafka, the test."""
-    return BLOCK.findall((ROOT / "README.md").read_text())
 
 
 def run(folder: Path, *command: str) -> str:
@@ -35,19 +29,6 @@ def test_state_diagram_is_current() -> None:
 def test_the_list_of_events_is_current() -> None:
     """docs/events.md and the schema of events are those of the classes."""
     run(ROOT, "docs/make_events.py", "--check")
-
-
-def test_readme_example_runs(tmp_path: Path) -> None:
-    """The README's first example prints its greeting."""
-    (tmp_path / "hello.py").write_text(python_blocks()[0])
-    assert run(tmp_path, "hello.py") == "Hello, Ada\n"
-
-
-def test_readme_test_passes(tmp_path: Path) -> None:
-    """The README's test of that example passes."""
-    (tmp_path / "hello.py").write_text(python_blocks()[0])
-    (tmp_path / "test_hello.py").write_text(python_blocks()[2])
-    assert "1 passed" in run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_hello.py")
 
 
 def test_hello_is_short(tmp_path: Path) -> None:

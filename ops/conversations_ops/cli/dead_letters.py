@@ -5,28 +5,29 @@ from __future__ import annotations
 import getpass
 import sys
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import typer
 
 from conversations.config import Kafka
+from conversations.errors import DeclarationError
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
-from conversations_ops.cli import detached
+from conversations_ops.cli import completion, detached, one_letter
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
-from conversations_ops.operate.redrive.selection import By, Group, groups
-from conversations_ops.printable import lines as indented
+from conversations_ops.operate.open_letters import KeptLetter, kept_letter, open_letters
+from conversations_ops.operate.redrive.outcomes import Outcome
+from conversations_ops.operate.redrive.selection import By, Group, groups, member_of_open, member_of_parked
 from conversations_ops.printable import one_line
 
 app = typer.Typer(
@@ -41,10 +42,20 @@ retries = typer.Typer(
 app.add_typer(detached.app)
 
 Letter = Annotated[
-    str, typer.Argument(metavar="LETTER", help="Name of the letter, as `list` shows it, e.g. orders.queue-3-17.")
+    str,
+    typer.Argument(
+        metavar="LETTER",
+        autocompletion=completion.parked_letters,
+        help="Name of the letter, as `list` shows it, e.g. orders.queue-3-17.",
+    ),
 ]
 Service = Annotated[
-    str, typer.Argument(metavar="[SERVICE]", help="Only letters of this service. Default: all services.")
+    str,
+    typer.Argument(
+        metavar="[SERVICE]",
+        autocompletion=completion.services,
+        help="Only letters of this service. Default: all services.",
+    ),
 ]
 
 
@@ -71,21 +82,24 @@ def list_letters(
       conversations dead-letters list --bootstrap localhost:9092
       conversations dead-letters list orders --json | jq '.letters[].letter'
       conversations dead-letters list --by exception
+      conversations dead-letters list --detached --by reason
 
     Exit codes: 0 no letters, 1 at least one letter waits, 2 no such service, 3 Kafka unreachable.
     """
-    if over and by is not None:
-        raise typer.BadParameter("--by counts letters that dialogs wait for: leave out --detached")
+    if by is By.REASON and not over:
+        raise typer.BadParameter(
+            "--by reason goes with --detached: a dialog waits only for a message that its policy holds"
+        )
     if every and not over:
         raise typer.BadParameter("--all goes with --detached")
     kafka = kafka_of(context)
     found: Sequence[object]
-    if over:
+    if by is not None:
+        found = _list_groups(kafka, service, by, over, as_json)
+    elif over:
         found = detached.list_detached(kafka, service, every, as_json)
-    elif by is None:
-        found = _list(kafka, service, _is_letter, "letters", as_json)
     else:
-        found = _list_groups(kafka, service, by, as_json)
+        found = _list(kafka, service, _is_letter, "letters", as_json)
     if found:
         raise typer.Exit(Exit.HUMAN)
 
@@ -118,10 +132,28 @@ def show_letter(
     letter: Letter,
     as_json: Json = False,
 ) -> None:
-    """Show one failed message: its dialog, its body, the last exception of its handler, and the commands to decide about it."""
+    """Show one letter: its dialog, its body, the stack trace of its handler, and the commands to decide about it.
+
+    The letter may also be detached or closed. Then the reason says why no dialog waits for it.
+
+    \b
+    Examples:
+      conversations dead-letters show orders.queue-3-17
+      conversations dead-letters show orders.queue-3-17 --json | jq -r .stack
+    """
+    kafka = kafka_of(context)
     with _answering(as_json):
-        it = _find(kafka_of(context), letter)
-        show(_plain(it), _described(it), as_json=as_json)
+        try:
+            it = _find(kafka, letter)
+        except LookupError as error:
+            kept = _kept(kafka, letter)
+            if kept is None:
+                raise error from None
+            show(one_letter.plain_kept(kept), one_letter.described_kept(kept), as_json=as_json)
+        else:
+            kept = _kept(kafka, letter) if _is_letter(it) else None
+            stack = "" if kept is None else kept.letter.stack
+            show({**one_letter.plain(it), "stack": stack}, one_letter.described(it, stack), as_json=as_json)
 
 
 @app.command("retry", epilog=EXIT_CODES, cls=Command)
@@ -138,6 +170,8 @@ def retry(
     \b
     Example:
       conversations dead-letters retry orders.queue-3-17 --reason "bureau is back"
+
+    Exit codes: 0 the message was handled, 1 it failed again or its outcome is not known yet, 2 no such letter, 3 Kafka unreachable.
     """
     kafka, decision = kafka_of(context), _decision(Action.RETRY, reason, dry_run)
     with _answering(as_json):
@@ -167,6 +201,8 @@ def edit(
     Examples:
       conversations dead-letters edit orders.queue-3-17 --reason "typo in the amount"
       conversations dead-letters edit orders.queue-3-17 --body mended.json --reason INC-4711
+
+    Exit codes: 0 the message was handled, 1 it failed again or its outcome is not known yet, 2 no such letter, 3 Kafka unreachable.
     """
     kafka = kafka_of(context)
     with _answering(as_json):
@@ -245,14 +281,40 @@ def _find(kafka: Kafka, letter: str) -> Parked:
     return parked_message(kafka, letter)
 
 
+def _kept(kafka: Kafka, letter: str) -> KeptLetter | None:
+    try:
+        return kept_letter(kafka, letter)
+    except DeclarationError:  # there is no such service
+        return None
+
+
 def _decide(kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: bool, as_json: bool) -> None:
-    from conversations_ops.operate.decisions import decide
+    from conversations_ops.operate.decisions import GIVES_BACK, decide
 
     effect = _effect(it, decision)
-    if not dry_run:
-        decide(kafka, it, decision, wait)
     data = {"letter": it.letter, "action": decision.action.lower(), "behind": it.behind, "done": not dry_run}
-    show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+    if dry_run:
+        show(data, one_line(f"would {effect}"), as_json=as_json)
+        return
+    outcome = decide(kafka, it, decision, wait)
+    if decision.action not in GIVES_BACK:
+        show(data, one_line(effect), as_json=as_json)
+        return
+    told = _OUTCOMES[outcome].format(letter=it.letter, wait=wait)
+    show({**data, "outcome": outcome}, one_line(f"{effect}: {told}"), as_json=as_json)
+    if outcome is not Outcome.HANDLED:
+        raise typer.Exit(Exit.HUMAN)
+
+
+_OUTCOMES = {
+    Outcome.HANDLED: "handled",
+    Outcome.BACK: "it failed again; conversations dead-letters show {letter}",
+    Outcome.ENDED: "its dialog ended before it was tried",
+    Outcome.CHANGED: "somebody made another decision before it was tried",
+    None: "the owner has the decision, but no outcome is known after {wait:g} s. Its handler may be slow or may have asked for a later "
+    "attempt, or the queue is off",
+}
+"""What became of a message that was given back."""
 
 
 def _effect(it: Parked, decision: Decision) -> str:
@@ -295,7 +357,7 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
     with failures(as_json=as_json):
         found = [it for it in parked_messages(kafka, service) if wanted(it)]
         if as_json:
-            show({name: [_plain(it) for it in found]}, "", as_json=True)
+            show({name: [one_letter.plain(it) for it in found]}, "", as_json=True)
         elif found:
             show({}, _table(found), as_json=False)
         else:
@@ -307,14 +369,21 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
         return found
 
 
-def _list_groups(kafka: Kafka, service: str, by: By, as_json: bool) -> list[Group]:
+def _list_groups(kafka: Kafka, service: str, by: By, over: bool, as_json: bool) -> list[Group]:
     from conversations_ops.operate.parked import parked_messages
 
     with failures(as_json=as_json):
-        found = groups([it for it in parked_messages(kafka, service) if _is_letter(it)], by)
+        if over:
+            members = [member_of_open(it) for it in open_letters(kafka, service)]
+        else:
+            members = [member_of_parked(it) for it in parked_messages(kafka, service) if _is_letter(it)]
+        found = groups(members, by)
     if as_json:
         plain = [{**it._asdict(), "first": moment(it.first), "last": moment(it.last)} for it in found]
         show({"by": by.value, "groups": plain}, "", as_json=True)
+        return found
+    if not found:
+        show({}, "no detached letter is open" if over else "no letter waits for a decision", as_json=False)
         return found
     rows = [(it.name, it.letters, it.behind, moment(it.first), moment(it.last), it.what) for it in found]
     show({}, as_text((by.value.upper(), "LETTERS", "BEHIND", "FIRST", "LAST", "WHAT"), rows), as_json=False)
@@ -350,40 +419,3 @@ def _short(seconds: float) -> str:
         return str(timedelta(seconds=max(0, round(seconds))))
     except OverflowError:
         return f"{round(seconds)} s"
-
-
-def _described(it: Parked) -> str:
-    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: a handler of {it.what.lower()}s failed"
-    lines = [
-        f"letter        {one_line(it.letter)}",
-        f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",
-        f"message       {one_line(message)}",
-        f"failed        {it.attempts} times since {moment(it.since)}: {one_line(it.failure)}",
-        f"behind it     {it.behind} records, {it.size} bytes with it",
-        f"next attempt  {_when(it)}",
-    ]
-    if it.number >= 0:
-        lines.append(indented(f"body\n{it.body.decode('utf-8', 'backslashreplace')}"))
-    lines.append(f"next: conversations dead-letters retry {one_line(it.letter)} --reason WHY   (or edit, skip, end)")
-    return "\n".join(lines)
-
-
-def _side(it: Parked) -> str:
-    return "initiator" if it.initiator else "target"
-
-
-def _when(it: Parked) -> str:
-    if it.queue_off:
-        return "when its queue is on"
-    return "when an operator decides" if it.due is None else moment(it.due)
-
-
-def _plain(it: Parked) -> dict[str, Any]:
-    fields = {**it._asdict(), "held": it.held, "since": moment(it.since)}
-    fields["due"] = None if it.due is None else moment(it.due)
-    try:
-        fields["body"] = it.body.decode()
-    except UnicodeDecodeError:
-        fields["body"] = None
-        fields["body_base64"] = b64encode(it.body).decode()
-    return fields

@@ -6,17 +6,18 @@ A detached letter stays open until an operator discards it or resubmits its mess
 from __future__ import annotations
 
 import getpass
-from base64 import b64encode
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol import letters
+from conversations_ops.cli import completion
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
+from conversations_ops.cli.one_letter import plain_open
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
@@ -26,12 +27,18 @@ from conversations_ops.printable import one_line
 
 app = typer.Typer()
 Letters = Annotated[
-    list[str] | None, typer.Argument(metavar="[LETTER...]", help="Names of letters, as `list --detached` shows them.")
+    list[str] | None,
+    typer.Argument(
+        metavar="[LETTER...]",
+        autocompletion=completion.detached_letters,
+        help="Names of letters, as `list --detached` shows them.",
+    ),
 ]
 One = Annotated[
     str,
     typer.Argument(
         metavar="LETTER",
+        autocompletion=completion.detached_letters,
         help="Name of a letter, as `list --detached` shows it. All open letters of its dialog are sent.",
     ),
 ]
@@ -41,7 +48,9 @@ One = Annotated[
 def discard(
     context: typer.Context,
     named: Letters = None,
-    service: Annotated[str | None, typer.Option(help="Only letters of this service.")] = None,
+    service: Annotated[
+        str | None, typer.Option(autocompletion=completion.services, help="Only letters of this service.")
+    ] = None,
     with_reason: Annotated[str | None, typer.Option(help="Only letters with this REASON, e.g. after-end.")] = None,
     exception: Annotated[
         str | None,
@@ -145,7 +154,7 @@ def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Seq
     with failures(as_json=as_json):
         found = open_letters(kafka, service)
     if as_json:
-        show({"letters": [_plain(it) for it in found]}, "", as_json=True)
+        show({"letters": [plain_open(it) for it in found]}, "", as_json=True)
         return found
     if not found:
         show({}, "no detached letter is open", as_json=False)
@@ -187,15 +196,3 @@ def _chosen(found: Sequence[OpenLetter], names: Sequence[str]) -> list[OpenLette
             f"{foreign[0].letter} was written by {foreign[0].foreign}: it belongs to no dialog, and this command cannot close it"
         )
     return [named[letter] for letter in dict.fromkeys(names)]
-
-
-def _plain(it: OpenLetter) -> dict[str, Any]:
-    fields = {**it._asdict(), "at": moment(it.at)}
-    for name in ("key", "value"):
-        fields[f"{name}_base64"] = b64encode(fields.pop(name)).decode()
-    envelope = it.envelope()
-    try:
-        fields["body"] = None if envelope is None else envelope.body.decode()
-    except UnicodeDecodeError:
-        fields["body"] = None
-    return fields

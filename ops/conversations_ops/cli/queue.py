@@ -9,6 +9,7 @@ import typer
 
 from conversations.config import Kafka
 from conversations.protocol.command import Switch
+from conversations_ops.cli import completion
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
@@ -25,10 +26,20 @@ app = typer.Typer(
 )
 
 Service = Annotated[
-    str, typer.Argument(metavar="SERVICE", help="Service whose queue is turned off or on, in all partitions.")
+    str,
+    typer.Argument(
+        metavar="SERVICE",
+        autocompletion=completion.services,
+        help="Service whose queue is turned off or on, in all partitions.",
+    ),
 ]
 AnyService = Annotated[
-    str, typer.Argument(metavar="[SERVICE]", help="Only the queue of this service. Default: all services.")
+    str,
+    typer.Argument(
+        metavar="[SERVICE]",
+        autocompletion=completion.services,
+        help="Only the queue of this service. Default: all services.",
+    ),
 ]
 
 

@@ -17,14 +17,17 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision
+from conversations_ops.cli import completion
 from conversations_ops.cli.changes import DryRun, Reason, check_reason
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
-from conversations_ops.console.times import instant
+from conversations_ops.console.tables import as_text
+from conversations_ops.console.times import instant, moment
 from conversations_ops.operate.redrive.journal import Journal
+from conversations_ops.operate.redrive.known import known
 from conversations_ops.operate.redrive.outcomes import Outcome, count
-from conversations_ops.operate.redrive.plan import Care, Plan, from_json, plan_of, to_json
+from conversations_ops.operate.redrive.plan import Care, Plan, from_json, is_name, plan_of, to_json
 from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.printable import one_line
 
@@ -34,8 +37,16 @@ app = typer.Typer(
     epilog=EXIT_CODES,
 )
 
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="Plan file that `redrive plan` wrote.")]
-Name = Annotated[str, typer.Argument(metavar="REDRIVE", help="Name of the redrive, e.g. rd-1f3a9c20.")]
+Redrive = Annotated[
+    str,
+    typer.Argument(
+        metavar="REDRIVE",
+        help="Plan file of the redrive, or its name, e.g. rd-1f3a9c20, which stands for the file rd-1f3a9c20.json.",
+    ),
+]
+Named = Annotated[
+    str, typer.Argument(metavar="REDRIVE", help="Name of the redrive, e.g. rd-1f3a9c20, or its plan file.")
+]
 
 
 def _time(text: str) -> int:
@@ -51,7 +62,9 @@ def _time(text: str) -> int:
 @app.command("plan", epilog=EXIT_CODES, cls=Command)
 def plan(
     context: typer.Context,
-    service: Annotated[str, typer.Option(help="Only letters of this service.")] = "",
+    service: Annotated[
+        str, typer.Option(autocompletion=completion.services, help="Only letters of this service.")
+    ] = "",
     exception: Annotated[
         str, typer.Option(help="Only messages whose last exception has this class, e.g. KeyError (without its module).")
     ] = "",
@@ -130,7 +143,7 @@ def _described(made: Plan, path: Path) -> str:
 @app.command("start", epilog=EXIT_CODES, cls=Command)
 def start(
     context: typer.Context,
-    plan_file: PlanFile,
+    redrive: Redrive,
     reason: Reason = "",
     dry_run: DryRun = False,
     as_json: Json = False,
@@ -139,10 +152,15 @@ def start(
 
     A letter that changed after the plan was made is not given back.
 
+    \b
+    Examples:
+      conversations redrive start rd.json --reason "fixed in release 12"
+      conversations redrive start rd-1f3a9c20 --dry-run
+
     Exit codes: 0 no letter failed again, 1 a letter failed again or the redrive ended early, 2 no such plan, or it was
     started before, 3 Kafka unreachable.
     """
-    kafka = kafka_of(context)
+    kafka, plan_file = kafka_of(context), _file_of(redrive)
     with failures(as_json=as_json):
         made = _read(plan_file, kafka)
         if Journal(plan_file, made.redrive).exists:
@@ -160,12 +178,19 @@ def start(
 @app.command("resume", epilog=EXIT_CODES, cls=Command)
 def resume(
     context: typer.Context,
-    plan_file: PlanFile,
+    redrive: Redrive,
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Continue a stopped redrive with the remaining letters. Letters that failed again are not tried again."""
-    kafka = kafka_of(context)
+    """Continue a stopped redrive with the remaining letters. Letters that failed again are not tried again.
+
+    The plan file must be on this machine, because only the file has the letters, and its journal the outcomes.
+
+    \b
+    Example:
+      conversations redrive resume rd-1f3a9c20 --reason "fixed in release 12"
+    """
+    kafka, plan_file = kafka_of(context), _file_of(redrive)
     with failures(as_json=as_json):
         made = _read(plan_file, kafka)
         if not Journal(plan_file, made.redrive).exists:
@@ -176,16 +201,22 @@ def resume(
 @app.command("stop", epilog=EXIT_CODES, cls=Command)
 def stop(
     context: typer.Context,
-    name: Name,
+    redrive: Named,
     reason: Reason = "",
     as_json: Json = False,
 ) -> None:
-    """Ask a redrive to stop. It may run on any machine. Letters that were given back are still handled. The other letters stay held."""
+    """Ask a redrive to stop. It may run on any machine. Letters that were given back are still handled. The other letters stay held.
+
+    \b
+    Example:
+      conversations redrive stop rd-1f3a9c20 --reason "the release is wrong"
+    """
     from conversations_ops.operate.redrive.drive import stop as ask_to_stop
 
     kafka = kafka_of(context)
     check_reason(reason)
     with failures(as_json=as_json):
+        name = _name_of(redrive, kafka)
         ask_to_stop(kafka, name, getpass.getuser(), reason)
     show({"redrive": name, "asked": True}, f"{name} was asked to stop", as_json=as_json)
 
@@ -193,15 +224,21 @@ def stop(
 @app.command("watch", epilog=EXIT_CODES, cls=Command)
 def watch(
     context: typer.Context,
-    name: Name,
+    redrive: Named,
     as_json: Json = False,
 ) -> None:
-    """Show the progress of a redrive until it ends. With --json, print the present progress and exit."""
+    """Show the progress of a redrive until it ends. With --json, print the present progress and exit.
+
+    \b
+    Example:
+      conversations redrive watch rd-1f3a9c20
+    """
     from conversations.protocol.events import RedriveCounts, RedriveEnded
     from conversations_ops.operate.redrive.drive import events_of
 
     kafka = kafka_of(context)
     with failures(as_json=as_json):
+        name = _name_of(redrive, kafka)
         while True:
             found = [event for event in events_of(kafka, name) if isinstance(event, RedriveCounts)]
             if not found:
@@ -219,7 +256,58 @@ def watch(
             time.sleep(1)  # the display changes once a second
 
 
+@app.command("list", epilog=EXIT_CODES, cls=Command)
+def list_redrives(
+    context: typer.Context,
+    as_json: Json = False,
+) -> None:
+    """List the redrives of the namespace, the newest last. A redrive is listed as long as the events topic keeps its events.
+
+    A redrive without an END runs, or its process was killed: then NEWS, the time of its last report, is more than some seconds ago.
+
+    \b
+    Examples:
+      conversations redrive list
+      conversations redrive list --json | jq '.redrives[] | select(.end == null)'
+    """
+    from conversations_ops.operate.redrive.drive import all_events
+
+    kafka = kafka_of(context)
+    with failures(as_json=as_json):
+        found = known(all_events(kafka))
+    if as_json:
+        plain = [{**it._asdict(), "started": moment(it.started), "news": moment(it.news)} for it in found]
+        show({"redrives": plain}, "", as_json=True)
+        return
+    rows = [
+        (
+            it.redrive,
+            it.letters,
+            it.end or "",
+            moment(it.started),
+            moment(it.news),
+            it.by,
+            _counted(it.outcomes),
+            it.reason,
+        )
+        for it in found
+    ]
+    headers = ("REDRIVE", "LETTERS", "END", "STARTED", "NEWS", "BY", "OUTCOMES", "REASON")
+    show({}, as_text(headers, rows) if rows else "there is no redrive", as_json=False)
+
+
 # -- carry a plan out --------------------------------------------------------------------------------------------------------
+
+
+def _file_of(redrive: str) -> Path:
+    """Return the plan file of a redrive. A name stands for the file that `redrive plan` writes without --out."""
+    file = Path(redrive)
+    return Path(f"{redrive}.json") if is_name(redrive) and not file.is_file() else file
+
+
+def _name_of(redrive: str, kafka: Kafka) -> str:
+    """Return the name of a redrive, which a plan file has."""
+    return redrive if is_name(redrive) and not Path(redrive).is_file() else _read(Path(redrive), kafka).redrive
 
 
 def _read(file: Path, kafka: Kafka) -> Plan:

@@ -66,6 +66,7 @@ class Operator:
         body.write_text(held.leg.model_copy(update={"arrival": ARRIVED}).model_dump_json(), encoding="utf-8")
         self._run([
             "dead-letters", "edit", held.letter, "--body", str(body), "--reason", "arrival found in the tower's log",
+            "--wait", "120",
         ])  # fmt: skip
 
     def redrive(self) -> dict[str, Any]:

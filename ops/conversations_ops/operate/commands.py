@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from conversations.config import Kafka
@@ -12,7 +13,15 @@ from conversations.kafka.commands import CommandProducer
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import ends_of, partitions_of
 from conversations.protocol.command import Command, encode_command
-from conversations.protocol.events import CommandDone, CommandRefused, QueueDisabled, QueueEnabled, Resolved, Settled
+from conversations.protocol.events import (
+    CommandDone,
+    CommandRefused,
+    QueueDisabled,
+    QueueEnabled,
+    Resolved,
+    Returned,
+    Settled,
+)
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.topics import events_topic
 from conversations_ops.operate.events import understood
@@ -33,10 +42,26 @@ def ask(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) ->
         LogError: Kafka did not accept the commands, or an answer is missing after ``wait`` seconds.
     """
     found = answers(kafka, service, commands, wait)
-    for answer in found:
-        if isinstance(answer, CommandRefused):
-            raise Refused(answer.why)
+    _check_done(found)
     return found
+
+
+def give_back(kafka: Kafka, service: str, command: Command, wait: float) -> Returned | None:
+    """Append a command that gives a message back to its handler, and wait for its answer and then for the outcome of the message.
+
+    Return None if the outcome is not known ``wait`` seconds after the answer.
+
+    Raises:
+        Refused: the owner refused the command.
+        LogError: Kafka did not accept the command, or the answer is missing after ``wait`` seconds.
+    """
+    with _appended(kafka, service, [command]) as follower:
+        awaited = _Awaited([command])
+        awaited.follow(follower, wait, lambda: bool(awaited.missing))
+        _check_complete(awaited, service, [command], wait)
+        _check_done(awaited.found)
+        awaited.follow(follower, wait, lambda: awaited.outcome is None)
+    return awaited.outcome
 
 
 def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float) -> list[Answer]:
@@ -44,6 +69,20 @@ def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float
 
     Raises:
         LogError: Kafka did not accept the commands, or an answer is missing after ``wait`` seconds.
+    """
+    with _appended(kafka, service, commands) as follower:
+        awaited = _Awaited(commands)
+        awaited.follow(follower, wait, lambda: bool(awaited.missing))
+    _check_complete(awaited, service, commands, wait)
+    return awaited.found
+
+
+@contextmanager
+def _appended(kafka: Kafka, service: str, commands: Sequence[Command]) -> Iterator[Follower]:
+    """Append commands, and yield a reader of the events that follow.
+
+    Raises:
+        LogError: Kafka did not accept the commands.
     """
     events = events_topic(kafka.namespace)
     producer = CommandProducer(kafka, service)
@@ -55,23 +94,40 @@ def answers(kafka: Kafka, service: str, commands: Sequence[Command], wait: float
             raise LogError(str(error)) from error
         finally:
             producer.close()
-        found = _answers(follower, {uuid_text(command.command_id) for command in commands}, wait)
-    if len(found) < len(commands):
-        missing = len(commands) - len(found)
-        what = "the command" if len(commands) == 1 else f"{missing} of {len(commands)} commands"
+        yield follower
+
+
+class _Awaited:
+    """The answers to commands so far, and the outcome of a message that one of them gave back."""
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self._commands = {uuid_text(command.command_id) for command in commands}
+        self.missing = set(self._commands)
+        self.found: list[Answer] = []
+        self.outcome: Returned | None = None
+
+    def follow(self, follower: Follower, wait: float, more: Callable[[], bool]) -> None:
+        """Read events while ``more`` returns True, but at most for ``wait`` seconds."""
+        deadline = time.monotonic() + wait
+        while more() and time.monotonic() < deadline:
+            for event in understood(follower.poll(0.2)):
+                if isinstance(event, Answer) and event.command is not None and event.command in self.missing:
+                    self.missing.discard(event.command)
+                    self.found.append(event)
+                elif isinstance(event, Returned) and event.command in self._commands:
+                    self.outcome = event
+
+
+def _check_complete(awaited: _Awaited, service: str, commands: Sequence[Command], wait: float) -> None:
+    if awaited.missing:
+        what = "the command" if len(commands) == 1 else f"{len(awaited.missing)} of {len(commands)} commands"
         raise LogError(
             f"no worker of {service!r} answered {what} within {wait:g} s: does the service run? "
             "Kafka has accepted all commands, so they may still take effect later"
         )
-    return found
 
 
-def _answers(follower: Follower, waited_for: set[str], wait: float) -> list[Answer]:
-    found: list[Answer] = []
-    deadline = time.monotonic() + wait
-    while waited_for and time.monotonic() < deadline:
-        for event in understood(follower.poll(0.2)):
-            if isinstance(event, Answer) and event.command is not None and event.command in waited_for:
-                waited_for.discard(event.command)
-                found.append(event)
-    return found
+def _check_done(found: Sequence[Answer]) -> None:
+    for answer in found:
+        if isinstance(answer, CommandRefused):
+            raise Refused(answer.why)

@@ -17,7 +17,7 @@ from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.command import Settle, Source, to_partition
 from conversations.protocol.envelope import Envelope, Kind, decode
-from conversations.protocol.letters import letter_of, source_of
+from conversations.protocol.letters import STACK, letter_of, source_of
 from conversations.protocol.topics import DEAD_LETTER, service_topic
 from conversations_ops.operate.commands import ask
 from conversations_ops.operate.state import PATIENCE, services, tables
@@ -57,6 +57,8 @@ class OpenLetter(NamedTuple):
     value: bytes
     foreign: str = ""
     """Name of the tool that wrote the letter; empty if a worker wrote it."""
+    stack: str = ""
+    """Stack trace of the handler's last failure, from the newest letter of the record that has one; empty if no handler failed."""
 
     def envelope(self) -> Envelope | None:
         """Return the message of the letter; None if its record is not a message."""
@@ -65,6 +67,14 @@ class OpenLetter(NamedTuple):
         except UndecodableRecord:
             return None
         return envelope if envelope.kind is Kind.MESSAGE else None
+
+
+class KeptLetter(NamedTuple):
+    """A letter in the dead-letter topic, open or not."""
+
+    letter: OpenLetter
+    is_open: bool
+    """True if no dialog waits for the letter, and no operator has closed it."""
 
 
 class OpenLetterSelector(NamedTuple):
@@ -110,8 +120,20 @@ def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
         DeclarationError: there is no such service.
         LogError: a topic cannot be read.
     """
-    found = [it for name in services(kafka, service) for it in _of(kafka, name)]
+    found = [it.letter for name in services(kafka, service) for it in _kept(kafka, name) if it.is_open]
     return sorted(found, key=lambda it: (bool(it.foreign), it.at, it.letter))
+
+
+def kept_letter(kafka: Kafka, name: str) -> KeptLetter | None:
+    """Return the newest letter with this name; None if the dead-letter topic has none.
+
+    Raises:
+        DeclarationError: there is no such service.
+        LogError: a topic cannot be read.
+    """
+    service = name.rpartition(".")[0]
+    found = _kept(kafka, service) if service and services(kafka, service) else []
+    return next((it for it in found if it.letter.letter == name), None)
 
 
 def close(kafka: Kafka, letters: Sequence[OpenLetter], outcome: str, request: Request) -> None:
@@ -135,7 +157,8 @@ def close(kafka: Kafka, letters: Sequence[OpenLetter], outcome: str, request: Re
         ask(kafka, service, commands, request.wait)
 
 
-def _of(kafka: Kafka, service: str) -> list[OpenLetter]:
+def _kept(kafka: Kafka, service: str) -> list[KeptLetter]:
+    """List the letters in the dead-letter topic of a service. Of several letters with the same source, only the last is listed."""
     with Follower(kafka, [service_topic(kafka.namespace, service, DEAD_LETTER)]) as follower:
         records = follower.to_the_end(PATIENCE)
     # Read the rows after the records. A worker writes the record and the row of a letter in one transaction. So each
@@ -146,8 +169,13 @@ def _of(kafka: Kafka, service: str) -> list[OpenLetter]:
         for key in table
     }
     # Of several letters with the same source, keep only the last. So the parts of a large record become one letter.
-    found = {(it.partition, it.topic, it.offset): it for it in (_letter(service, record) for record in records)}
-    return [it for place, it in found.items() if it.foreign or place in is_open]
+    found: dict[tuple[int, str, int], OpenLetter] = {}
+    for it in (_letter(service, record) for record in records):
+        before = found.get((it.partition, it.topic, it.offset))
+        # A held message gets a second letter when its dialog ends. Only the first has the stack trace.
+        kept = it._replace(stack=before.stack) if before is not None and not it.stack else it
+        found[it.partition, it.topic, it.offset] = kept
+    return [KeptLetter(it, is_open=bool(it.foreign) or place in is_open) for place, it in found.items()]
 
 
 def _letter(service: str, record: Record) -> OpenLetter:
@@ -163,7 +191,8 @@ def _letter(service: str, record: Record) -> OpenLetter:
             _tool(list(headers)),
         )  # fmt: skip
     name = letter_of(service, source.topic, partition, source.offset)
-    return OpenLetter(name, service, partition, *source, key, value)
+    stack = headers.get(STACK, b"").decode("utf-8", "backslashreplace")
+    return OpenLetter(name, service, partition, *source, key, value, stack=stack)
 
 
 def _headers(record: Record) -> dict[str, bytes]:

@@ -7,11 +7,13 @@ import pytest
 
 from conversations import DeclarationError
 from conversations.protocol.command import Failed
+from conversations.protocol.events import RedriveEnded, RedriveProgress, RedriveStarted, RedriveStop
 from conversations.protocol.parked import Parked
 from conversations_ops.operate.redrive.journal import Entry, Journal
+from conversations_ops.operate.redrive.known import Known, known
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.plan import Care, Plan, PlannedLetter, freeze, from_json, plan_of, to_json
-from conversations_ops.operate.redrive.selection import By, Selector, groups
+from conversations_ops.operate.redrive.selection import By, Selector, groups, member_of_parked
 
 
 def parked(
@@ -75,11 +77,29 @@ def test_groups_are_counted_largest_first() -> None:
         parked("b", since=1),
         parked("c", failure="KeyError: 'y'", since=9),
     ]
-    first, second = groups(found, By.EXCEPTION)
+    first, second = groups(map(member_of_parked, found), By.EXCEPTION)
     assert (first.name, first.letters, first.behind, first.first, first.last) == ("KeyError", 2, 4, 1, 9)
     assert first.what == "KeyError: 'y'"
     assert (second.name, second.letters) == ("ValueError", 1)
-    assert [group.name for group in groups(found, By.TYPE)] == ["Order"]
+    assert [group.name for group in groups(map(member_of_parked, found), By.TYPE)] == ["Order"]
+
+
+def test_redrives_are_known_from_their_events() -> None:
+    """Each redrive has the time of its first start, and the outcomes and the end of its newest event."""
+    found = known(
+        [
+            RedriveStarted("rd-1", 10, "ann", "one", {"open": 3}, 3),
+            RedriveStarted("rd-2", 20, "bob", "two", {"open": 1}, 1),
+            RedriveEnded("rd-1", 30, "ann", "one", {"open": 2, "handled": 1}, "stopped"),
+            RedriveStarted("rd-1", 40, "cyd", "again", {"open": 2, "handled": 1}, 3),
+            RedriveStop("rd-2", 50, "cyd", "enough"),
+            RedriveProgress("rd-1", 60, "cyd", "again", {"open": 1, "handled": 2}),
+        ]
+    )
+    assert found == [
+        Known("rd-1", "cyd", "again", 3, 10, 60, {"open": 1, "handled": 2}, None),
+        Known("rd-2", "bob", "two", 1, 20, 20, {"open": 1}, None),
+    ]
 
 
 def test_a_journal_keeps_the_last_entry_and_forgives_a_torn_line(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every example under ``conversations/schemas/examples`` does what its name says."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol import command, envelope, envelope_avro
-from conversations.protocol.registry import DEFAULT, Schema
+from conversations.protocol.registry import DEFAULT, Schema, fingerprint
 from tests.golden.records import from_json
+from tests.support.documents import ROOT
 
 NAMES = ("envelope", "command")
 EXAMPLES = [
@@ -56,6 +58,16 @@ def test_there_are_good_and_bad_examples_of_every_version() -> None:
     for name in NAMES:
         for version in schemas.VERSIONS[name]:
             assert {file.split("-")[0] for file in schemas.examples(name, version)} == {"good", "bad"}
+
+
+def test_the_page_of_the_schemas_has_their_fingerprints() -> None:
+    page = (ROOT / "conversations" / "schemas" / "README.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(\w+\.v\d+)\.avsc` .* `([0-9a-f]{16})` \|$", page, re.MULTILINE))
+    assert told == {
+        f"{name}.v{version}": fingerprint(schemas.load(name, version)).hex()
+        for name in NAMES
+        for version in schemas.VERSIONS[name]
+    }
 
 
 def test_the_loader_knows_no_other_version() -> None:

@@ -249,6 +249,15 @@ def events_of(kafka: Kafka, redrive: str) -> list[RedriveEvent]:
     Raises:
         LogError: the events cannot be read.
     """
+    return [event for event in all_events(kafka) if event.redrive == redrive]
+
+
+def all_events(kafka: Kafka) -> list[RedriveEvent]:
+    """Return the events about all redrives of a namespace so far.
+
+    Raises:
+        LogError: the events cannot be read.
+    """
     with Follower(kafka, [events_topic(kafka.namespace)]) as follower:
         found = understood(follower.to_the_end(PATIENCE))
-    return [event for event in found if isinstance(event, RedriveEvent) and event.redrive == redrive]
+    return [event for event in found if isinstance(event, RedriveEvent)]

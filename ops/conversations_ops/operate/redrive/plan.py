@@ -16,6 +16,11 @@ VERSION = 1
 _NAME = re.compile(r"rd-[0-9a-f]{1,16}")
 
 
+def is_name(text: str) -> bool:
+    """Return True if a text is the name of a redrive, for example "rd-1f3a9c20"."""
+    return _NAME.fullmatch(text) is not None
+
+
 class PlannedLetter(NamedTuple):
     """One failed message as it was when the plan was made. If the message changes before the redrive reaches it, it is not given back."""
 

@@ -7,6 +7,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from conversations.protocol.parked import Parked
+from conversations_ops.operate.open_letters import OpenLetter
+
+WHAT = 200
+"""Maximum number of characters of the text about a detached letter."""
 
 
 class Selector(NamedTuple):
@@ -49,6 +53,37 @@ class By(StrEnum):
     CONTRACT = "contract"
     PEER = "peer"
     SERVICE = "service"
+    REASON = "reason"
+    """Why a detached letter was written."""
+
+
+class Member(NamedTuple):
+    """A letter with the fields by which it may be grouped. An empty field is not known."""
+
+    exception: str
+    type: str
+    contract: str
+    peer: str
+    service: str
+    reason: str
+    behind: int
+    at: int
+    """Time of the first failure, or of a detached letter; microseconds since 1970."""
+    what: str
+    """The last exception, or another text about the letter."""
+
+
+def member_of_parked(it: Parked) -> Member:
+    """Return the fields of a message for which a dialog waits."""
+    return Member(it.exception, it.what, it.contract, it.peer, it.service, "", it.behind, it.since, it.failure)
+
+
+def member_of_open(it: OpenLetter) -> Member:
+    """Return the fields of a letter that no dialog waits for. Only a message has a contract and a peer."""
+    envelope, exception = it.envelope(), it.exception.rpartition(".")[2]
+    contract, peer = ("", "") if envelope is None else (envelope.prefix.contract, envelope.prefix.from_service)
+    what = f"{exception}: {it.message}" if exception else it.message
+    return Member(exception, it.what, contract, peer, it.service, it.reason, 0, it.at, what[:WHAT])
 
 
 class Group(NamedTuple):
@@ -66,19 +101,16 @@ class Group(NamedTuple):
     """The exception of the letter whose first failure is the latest."""
 
 
-def groups(letters: Iterable[Parked], by: By) -> list[Group]:
+def groups(letters: Iterable[Member], by: By) -> list[Group]:
     """Count letters in groups, the largest group first."""
-    found: dict[str, list[Parked]] = {}
+    found: dict[str, list[Member]] = {}
     for it in letters:
-        name = {
-            By.EXCEPTION: it.exception, By.TYPE: it.what, By.CONTRACT: it.contract, By.PEER: it.peer, By.SERVICE: it.service,
-        }[by]  # fmt: skip
-        found.setdefault(name, []).append(it)
+        found.setdefault(getattr(it, by.value), []).append(it)
     made = [_group(name, members) for name, members in found.items()]
     return sorted(made, key=lambda group: (-group.letters, group.name))
 
 
-def _group(name: str, members: list[Parked]) -> Group:
-    members.sort(key=lambda it: it.since)
+def _group(name: str, members: list[Member]) -> Group:
+    members.sort(key=lambda it: it.at)
     behind = sum(it.behind for it in members)
-    return Group(name, len(members), behind, members[0].since, members[-1].since, members[-1].failure)
+    return Group(name, len(members), behind, members[0].at, members[-1].at, members[-1].what)

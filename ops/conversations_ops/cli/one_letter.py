@@ -1,0 +1,121 @@
+"""Shows one letter, as text and as JSON: a message for which a dialog waits, or a letter that no dialog waits for."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from conversations.protocol import letters
+from conversations.protocol.parked import Parked
+from conversations_ops.console.times import moment
+from conversations_ops.operate.open_letters import KeptLetter, OpenLetter
+from conversations_ops.printable import lines as indented
+from conversations_ops.printable import one_line
+
+WHY = {
+    letters.HANDLER_FAILED: "its handler failed, and its policy did not hold it",
+    letters.UNFIT: "it does not fit the release that received it, and its policy did not hold it",
+    letters.AFTER_END: "it arrived after this side of its dialog had ended",
+    letters.HELD_AT_END: "an earlier message was missing when its dialog ended",
+    letters.PARKED_AT_END: "it waited in its dialog when the dialog ended",
+    letters.SKIPPED: "an operator skipped it",
+    letters.EDITED: "an operator replaced its body; this is the old body",
+    letters.BREACH: "it broke the contract, and so its dialog",
+    letters.REFUSED: "it could not begin a dialog",
+    letters.COMMAND_REFUSED: "the command was refused as a whole",
+    letters.SET_ASIDE: "the record is not valid or not credible",
+    letters.UNDELIVERABLE: "the topic of the peer refuses it",
+}
+"""Why no dialog waits for a letter, by the reason of the letter."""
+
+
+def described(it: Parked, stack: str) -> str:
+    """Describe a failed message or handler in lines of text, with the stack trace of its last failure if there is one."""
+    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: a handler of {it.what.lower()}s failed"
+    lines = [
+        f"letter        {one_line(it.letter)}",
+        f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",
+        f"message       {one_line(message)}",
+        f"failed        {it.attempts} times since {moment(it.since)}: {one_line(it.failure)}",
+        f"behind it     {it.behind} records, {it.size} bytes with it",
+        f"next attempt  {_when(it)}",
+    ]
+    if it.number >= 0:
+        lines.append(indented(f"body\n{it.body.decode('utf-8', 'backslashreplace')}"))
+    if stack:
+        lines.append(indented(f"stack trace\n{stack.rstrip()}"))
+    lines.append(f"next: conversations dead-letters retry {one_line(it.letter)} --reason WHY   (or edit, skip, end)")
+    return "\n".join(lines)
+
+
+def _side(it: Parked) -> str:
+    return "initiator" if it.initiator else "target"
+
+
+def _when(it: Parked) -> str:
+    if it.queue_off:
+        return "when its queue is on"
+    return "when an operator decides" if it.due is None else moment(it.due)
+
+
+def plain(it: Parked) -> dict[str, Any]:
+    """Return the fields of a failed message or handler for JSON."""
+    fields = {**it._asdict(), "held": it.held, "since": moment(it.since)}
+    fields["due"] = None if it.due is None else moment(it.due)
+    try:
+        fields["body"] = it.body.decode()
+    except UnicodeDecodeError:
+        fields["body"] = None
+        fields["body_base64"] = b64encode(it.body).decode()
+    return fields
+
+
+def described_kept(kept: KeptLetter) -> str:
+    """Describe a letter that no dialog waits for, in lines of text."""
+    it, envelope = kept.letter, kept.letter.envelope()
+    dialog = (
+        f"{it.conversation} ({'initiator' if it.from_initiator else 'target'} sent it)" if it.conversation else "none"
+    )
+    if it.foreign:
+        why = f"written by {it.foreign}: it belongs to no dialog, and no command can close it"
+    elif kept.is_open:
+        why = f"no dialog waits for it: {WHY.get(it.reason, it.reason)}"
+    else:
+        why = "closed: its message was handled, skipped or sent again, or an operator discarded it"
+    lines = [
+        f"letter        {one_line(it.letter)}",
+        f"state         {one_line(why)}",
+        f"reason        {one_line(it.reason)}, at {moment(it.at)}",
+        f"dialog        {one_line(dialog)}",
+    ]
+    if it.what or it.number >= 0:
+        lines.append(f"message       {one_line(f'{it.what} #{it.number}' if it.number >= 0 else it.what)}")
+    if it.exception or it.message:
+        lines.append(f"failure       {one_line(f'{it.exception}: {it.message}' if it.exception else it.message)}")
+    if envelope is not None:
+        lines.append(indented(f"body\n{envelope.body.decode('utf-8', 'backslashreplace')}"))
+    if it.stack:
+        lines.append(indented(f"stack trace\n{it.stack.rstrip()}"))
+    if kept.is_open and not it.foreign:
+        resubmit = "" if envelope is None else "   (or resubmit: sends the messages again on a new dialog)"
+        lines.append(f"next: conversations dead-letters discard {one_line(it.letter)} --reason WHY{resubmit}")
+    return "\n".join(lines)
+
+
+def plain_kept(kept: KeptLetter) -> dict[str, Any]:
+    """Return the fields of a letter that no dialog waits for, for JSON."""
+    return {**plain_open(kept.letter), "stack": kept.letter.stack, "open": kept.is_open}
+
+
+def plain_open(it: OpenLetter) -> dict[str, Any]:
+    """Return the fields of a detached letter for JSON, without the stack trace, which may be long."""
+    fields = {**it._asdict(), "at": moment(it.at)}
+    del fields["stack"]
+    for name in ("key", "value"):
+        fields[f"{name}_base64"] = b64encode(fields.pop(name)).decode()
+    envelope = it.envelope()
+    try:
+        fields["body"] = None if envelope is None else envelope.body.decode()
+    except UnicodeDecodeError:
+        fields["body"] = None
+    return fields
