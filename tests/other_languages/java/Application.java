@@ -3,7 +3,11 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 
 /** What a service does with its dialogs. All of it is part of the transaction of the step, and nothing else may be. */
 interface Application {
-    /** A message in its turn. */
+    /**
+     * A message in its turn.
+     *
+     * @throws IllegalArgumentException the body does not fit its type. Nothing has been asked for.
+     */
     void message(Turn turn, String type, JsonNode body);
 
     /** The peer has ended the dialog. */

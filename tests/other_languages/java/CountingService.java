@@ -15,11 +15,20 @@ public final class CountingService implements Application {
     @Override
     public void message(Turn turn, String type, JsonNode body) {
         if (type.equals("Number")) {
+            String number = required(body, "n");
+            required(body, "of");
             turn.send("Echo", body);
-            note(turn, body.get("n").asText());
+            note(turn, number);
         } else {
-            note(turn, "total " + body.get("count").asText());
+            note(turn, "total " + required(body, "count"));
         }
+    }
+
+    private static String required(JsonNode body, String field) {
+        if (!body.path(field).isIntegralNumber()) {
+            throw new IllegalArgumentException(field + " is not a whole number");
+        }
+        return body.get(field).asText();
     }
 
     @Override

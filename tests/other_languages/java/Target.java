@@ -276,22 +276,27 @@ final class Target {
             close(dialog);
             return;
         }
-        int code = INVALID;
-        try {
-            code = breach(accepts().path(dialog.contract), envelope.messageType());
-            if (code == 0) {
+        int code = breach(accepts().path(dialog.contract), envelope.messageType());
+        String why = "The message does not fit the contract.";
+        if (code == 0) {
+            try {
+                application.message(turn(dialog), envelope.messageType(), object(envelope));
+                return;
+            } catch (IOException | IllegalArgumentException error) {
                 code = INVALID;
-                JsonNode body = Dialog.JSON.readTree(envelope.body());
-                if (envelope.contentType().startsWith("application/json") && body.isObject()) {
-                    application.message(turn(dialog), envelope.messageType(), body);
-                    return;
-                }
+                why = error.getMessage();
             }
-        } catch (IOException error) {
-            code = INVALID;
         }
         letter("breach", bytes(dialog.key), envelope.value(), offset, envelope, code, null);
-        fail(dialog, code, "The message does not fit the contract.");
+        fail(dialog, code, why);
+    }
+
+    private static JsonNode object(Envelope envelope) throws IOException {
+        JsonNode body = Dialog.JSON.readTree(envelope.body());
+        if (!envelope.contentType().split(";")[0].equals("application/json") || !body.isObject()) {
+            throw new IllegalArgumentException("the body is not a JSON object");
+        }
+        return body;
     }
 
     /** Returns 0 if the initiator may send this type, else the code with which the dialog breaks. */
@@ -316,8 +321,9 @@ final class Target {
     /** Breaks the dialog from this side. */
     private void fail(Dialog dialog, int code, String description) {
         dialog.told = dialog.accepted;
-        transmit(dialog, Envelope.error(prefix(dialog), dialog.accepted, dialog.sent, clock.now(), code, description));
-        application.broken(turn(dialog), code, description);
+        String text = description.substring(0, Math.min(description.length(), DESCRIPTION));
+        transmit(dialog, Envelope.error(prefix(dialog), dialog.accepted, dialog.sent, clock.now(), code, text));
+        application.broken(turn(dialog), code, text);
         close(dialog);
     }
 
