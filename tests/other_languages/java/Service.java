@@ -23,6 +23,8 @@ import org.apache.kafka.common.TopicPartition;
 final class Service implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(200);
 
+    private static final int STEP = 100;
+
     private final String bootstrap;
     private final Topics topics;
     private final String name;
@@ -41,7 +43,7 @@ final class Service implements ConsumerRebalanceListener {
         this.application = application;
         String group = topics.namespace() + "." + name;
         // A new process with the same instance id gets the partitions of the old one at once.
-        queue = Clients.consumer(bootstrap, Map.of("group.id", group, "group.instance.id", slot));
+        queue = Clients.consumer(bootstrap, Map.of("group.id", group, "group.instance.id", slot, "max.poll.records", STEP));
         producer = Clients.producer(bootstrap, Map.of("transactional.id", group + "." + slot));
         catalog = new Catalog(Clients.consumer(bootstrap, Map.of()), topics);
     }
