@@ -8,7 +8,7 @@ import secrets
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -197,7 +197,8 @@ def test_the_service_in_java_drops_duplicates_and_holds_what_comes_too_early(
 ) -> None:
     peer = Peer(kafka)
     zero, one, two, three = map(peer.number, range(4))
-    throw(kafka, "sink", two, zero, zero, three, two, one, one, peer.said(Kind.END, 4), three)
+    throw(kafka, "sink", two, zero, zero, three, two, one, one, peer.said(Kind.END, 4), three, zero)
+    settle(kafka)
     await_handled(kafka, peer, "0 0", "1 1", "2 2", "3 3", "4 end")
     assert [it.seq for it in peer.answers() if it.kind is Kind.MESSAGE] == [0, 1, 2, 3]
     assert peer.acknowledged() == 4
@@ -229,11 +230,22 @@ def test_the_service_in_java_acknowledges_an_error_and_writes_dead_letters_of_wh
     assert letters(kafka, "sink") == [encode(held), encode(late)]
 
 
+def test_the_service_in_java_begins_no_dialog_that_its_peer_has_ended_with_an_error(
+    kafka: Kafka, strict: RunningService
+) -> None:
+    peer = Peer(kafka)
+    first = peer.number(0)
+    throw(kafka, "sink", peer.said(Kind.ERROR, 1, code=7, description="too late"), first, first)
+    settle(kafka)
+    assert [(it.kind, it.ack) for it in peer.answers()] == [(Kind.ACK, 1)]
+    assert letters(kafka, "sink") == [encode(first)]
+
+
 def test_the_service_in_java_refuses_and_breaks_with_the_codes_of_the_protocol(
     kafka: Kafka, strict: RunningService
 ) -> None:
     past = time.time_ns() // 1_000 - HOUR
-    refused = {
+    refused: dict[int, Callable[[Peer], Envelope]] = {
         -8408: lambda it: it.prefixed(contract="Talking"),
         -8462: lambda it: it.prefixed(accept_until=past),
         -8489: lambda it: it.prefixed(expires_at=past),
@@ -248,9 +260,8 @@ def test_the_service_in_java_refuses_and_breaks_with_the_codes_of_the_protocol(
     resending, target = Peer(kafka), Peer(kafka)
     throw(kafka, "sink", resending.number(0), resending.said(Kind.RESEND), target.prefixed(from_initiator=False))
     settle(kafka)
-    expected = {**{code: [code] for code in refused}, "resending": [-8462], "target": [-8462]}
-    named = {**peers, "resending": resending, "target": target}
-    assert {name: peer.broken_with() for name, peer in named.items()} == expected
+    assert {code: peer.broken_with() for code, peer in peers.items()} == {code: [code] for code in refused}
+    assert (resending.broken_with(), target.broken_with()) == ([-8462], [-8462])
     assert {it.prefix.from_initiator for it in target.answers()} == {True}
 
 
@@ -260,7 +271,7 @@ def test_the_service_in_java_sets_invalid_records_aside_and_goes_on_with_the_dia
     peer, other = Peer(kafka), Peer(kafka)
     throw(kafka, "sink", peer.number(0))
     wrong_header = encode(peer.number(7))
-    bad = [
+    bad: list[Envelope | tuple[Envelope, bytes]] = [
         peer.number(NONE),
         peer.number(1, fragments=2),
         peer.said(Kind.FENCE),
