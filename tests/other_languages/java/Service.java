@@ -24,6 +24,8 @@ final class Service implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(200);
 
     private static final int STEP = 100;
+    /** Milliseconds after which Kafka aborts the transaction of a dead process. Until then it hides what others have sent. */
+    private static final int TIMEOUT = 10_000;
 
     private final String bootstrap;
     private final Topics topics;
@@ -44,7 +46,7 @@ final class Service implements ConsumerRebalanceListener {
         String group = topics.namespace() + "." + name;
         // A new process with the same instance id gets the partitions of the old one at once.
         queue = Clients.consumer(bootstrap, Map.of("group.id", group, "group.instance.id", slot, "max.poll.records", STEP));
-        producer = Clients.producer(bootstrap, Map.of("transactional.id", group + "." + slot));
+        producer = Clients.producer(bootstrap, Map.of("transactional.id", group + "." + slot, "transaction.timeout.ms", TIMEOUT));
         catalog = new Catalog(Clients.consumer(bootstrap, Map.of()), topics);
     }
 
