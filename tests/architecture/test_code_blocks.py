@@ -28,6 +28,7 @@ RUN_BY = {
     "README.md 5": f"{HERE}::test_the_test_of_the_first_example_passes",
     "README.md 6": f"{HERE}::test_the_example_of_policies_runs",
     "README.md 9": f"{HERE}::test_the_example_of_an_upgrade_runs",
+    "docs/other-languages.md 1": "tests/other_languages/test_page.py::test_the_lines_of_python_put_a_service_into_the_catalog",
     "docs/settings.md 1": f"{HERE}::test_the_settings_file_is_accepted",
     "docs/settings.md 2": f"{HERE}::test_slips_in_the_settings_file_are_named",
     "docs/spark.md 1": "tests/spark/test_examples.py::test_dialogs_are_read",

@@ -4,13 +4,16 @@ import json
 import re
 from pathlib import Path
 
-from conversations import schemas
-from conversations.kafka.catalog import own_schemas, service_record
+import pytest
+
+from conversations import Kafka, schemas
+from conversations.kafka.catalog import own_schemas, read_catalog, service_record
 from conversations.protocol import codes
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode, header_of, tail_start
 from conversations.protocol.registry import fingerprint
 from conversations.protocol.topics import murmur2, partition_of
+from tests.support.documents import block, with_words
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "other-languages.md").read_text()
 
@@ -71,6 +74,14 @@ def test_the_codes_of_the_page_are_those_of_the_code() -> None:
     known = {each.number for each in vars(codes).values() if isinstance(each, codes.Code)}
     sent = {int(number) for number in re.findall(r"-\d{4}", section("ERROR"))}
     assert sent == known - {codes.TOO_LARGE.number}  # only a sender itself knows that a topic refuses its record
+
+
+@pytest.mark.kafka
+def test_the_lines_of_python_put_a_service_into_the_catalog(kafka: Kafka) -> None:
+    address = f'Kafka("{kafka.bootstrap}", namespace="{kafka.namespace}")'
+    text = with_words(block("docs/other-languages.md 1"), {'Kafka("localhost:9092")': address})
+    exec(compile(text, "<the block>", "exec"), {})
+    assert read_catalog(kafka).partitions("sink") == 4
 
 
 def test_the_entry_of_the_page_is_what_apply_writes() -> None:
