@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from conversations.config import Kafka, Periods
+from conversations.durations import SECOND
 from conversations.errors import DeclarationError
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import Admin
@@ -18,7 +19,6 @@ from conversations.protocol.topics import STATE, partition_of, service_topic
 
 PATIENCE = 30.0
 """Seconds without progress after which a reading fails."""
-SECOND = 1_000_000
 
 
 @dataclass

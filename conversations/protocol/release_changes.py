@@ -94,16 +94,20 @@ def _of_fields(name: str, version: int, old: Any, new: Any) -> Iterator[str]:
     if not isinstance(fields, dict) or not isinstance(before, dict):
         yield f"message type {name} has another schema: bodies of the old schema that do not fit {HELD}. {mend}"
         return
-    needed = set(new.get("required", ()))
-    for field in sorted(needed - set(old.get("required", ()))):
+    for field in sorted(_required(new) - _required(old)):
         yield f"message type {name} needs field {field}: bodies without it {HELD}. Give it a default. {mend}"
     for field in sorted(set(fields) & set(before)):
         if fields[field] != before[field]:
             yield f"field {field} of message type {name} has another type: bodies that do not fit {HELD}. {mend}"
-    for field in sorted(set(old.get("required", ())) - set(fields)):
+    for field in sorted(_required(old) - set(fields)):
         yield f"message type {name} has no field {field} any more: peers whose release needs the field hold what this release sends"
     if old.get("$defs") != new.get("$defs"):
         yield f"a nested class of message type {name} has changed: bodies that do not fit {HELD}. {mend}"
+
+
+def _required(schema: Mapping[str, Any]) -> set[str]:
+    names = schema.get("required")
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
 def _of_state(before: Entry, after: Entry) -> Iterator[str]:

@@ -95,6 +95,8 @@ def test_the_row_of_a_group_is_made_once_in_a_step() -> None:
     where = place()
     key = next(k for i in range(9) if partition_of(k := b"group-%d" % i, PARTITIONS) == 0)
     strangers = [stranger(where.now(), Random(number)) for number in range(300)]
+    for it in strangers:
+        it.prefix = replace(it.prefix, reply_key=key.decode())
     where.throw("shop", QUEUE, [replace(it.record(it.message()), key=key) for it in strangers])
     with counted(rows.encode_group) as calls:
         where.sim.worker("shop").step()
@@ -297,7 +299,7 @@ def test_a_group_that_ends_writes_little_of_each_of_its_dialogs() -> None:
         where, worker = Memory(sim), sim.worker("shop")
         strangers = [stranger(where.now(), Random(number)) for number in range(300)]
         for other in strangers:
-            other.prefix = replace(other.prefix, contract="Bulk")
+            other.prefix = replace(other.prefix, contract="Bulk", reply_key="together")
             asked = other.record(other.message(b"", "Ask", content_type=""))
             where.throw("shop", QUEUE, [replace(asked, key=b"together")])
         sim.run()

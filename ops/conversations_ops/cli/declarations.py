@@ -17,6 +17,7 @@ from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.search_path import search_here
 from conversations_ops.host.targets import Found, HandlerLoop, entered
+from conversations_ops.printable import one_line
 from conversations_ops.settings.given import Given, shortened
 
 app = typer.Typer()
@@ -54,7 +55,9 @@ def check(
         answer: dict[str, Any] = {"services": found}
         if catalog:
             answer["effects"] = _effects(kafka_of(context), [it.service for it in given])
-            lines += answer["effects"] or ["This release has no effect on messages in flight"]
+            lines += [one_line(line) for line in answer["effects"]] or [
+                "This release has no effect on messages in flight"
+            ]
         show(answer, "\n".join(lines), as_json=as_json)
 
 
@@ -109,7 +112,7 @@ def apply(
         names = ", ".join(service.name for service in services)
         show(
             {"services": [service.name for service in services], "changes": changes},
-            "\n".join(changes) or f"Nothing to do: {names} is as declared",
+            "\n".join(map(one_line, changes)) or f"Nothing to do: {names} is as declared",
             as_json=as_json,
         )
 
