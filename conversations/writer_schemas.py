@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 from conversations.errors import InDoubt, LogError, UndecodableRecord
 from conversations.protocol import command, envelope, envelope_avro
-from conversations.protocol.registry import Registry
+from conversations.protocol.registry import MARKER, Registry
 
 log = logging.getLogger("conversations.worker")
 
@@ -76,7 +76,8 @@ class WriterSchemas:
         Raises:
             InDoubt: the catalog cannot be read. The worker joins again, and reads the record again.
         """
-        if self._looked:
+        # Bytes without the marker have no schema that could be looked up.
+        if self._looked or not value.startswith(MARKER):
             return
         try:
             self._registry.writer(value)

@@ -113,6 +113,20 @@ def test_while_the_catalog_cannot_be_read_the_record_waits(monkeypatch: pytest.M
         assert sim.dead_letters("echo") == []
 
 
+def test_bytes_without_the_marker_are_set_aside_although_the_catalog_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(_: MemoryConnection) -> None:
+        raise KafkaUnreachable("memory", "no answer")
+
+    with Simulation(echo()) as sim:
+        monkeypatch.setattr(MemoryConnection, "look_at_catalog", fails)
+        monkeypatch.setattr(MemoryConnection, "partitions", lambda self, name: self.broker.services.get(name))
+        sim.broker.append_keyed("echo", QUEUE, b"key", b"garbage")
+        sim.run()
+        assert [it.reason for it in sim.dead_letters("echo")] == [letters.SET_ASIDE]
+
+
 def test_a_command_of_a_later_schema_takes_effect() -> None:
     with Simulation(echo()) as sim:
         peer = sim.peer("web")
