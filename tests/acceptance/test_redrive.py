@@ -76,6 +76,8 @@ def test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone(terminal: Te
     assert sorted(json.loads(it.body)["text"] for it in left) == ["one", "six", "six", "six"]
     assert sorted(it.returns for it in left) == [0, 1, 1, 1]
 
+    assert terminal("redrive", "plan", "-o", file)[0] == 2, "the file of the first plan is kept"
+    file = str(terminal.out / "second.json")
     code, made = terminal("redrive", "plan", "--max-returns", "1", "-o", file)
     assert (made["letters"], made["left_out"]) == (1, 3)
     assert terminal("dead-letters", "skip", next(it.letter for it in left if not it.returns), *WHY)[0] == 0

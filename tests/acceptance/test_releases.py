@@ -1,9 +1,15 @@
-"""Two releases side by side on a real Kafka, forward and back: nothing is set aside, no dialog ends, and the next release handles what is held."""
+"""Two releases side by side on a real Kafka, forward and back, under load.
 
+Nothing is set aside, no dialog ends, and the next release handles what is held.
+"""
+
+import os
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -18,9 +24,12 @@ from tests.acceptance.support.command_line import Running
 from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 
-DIALOGS = 12
+DIALOGS = int(os.environ.get("RELEASES_DIALOGS", "12"))
+"""Number of dialogs that each stage begins."""
+LOAD = int(os.environ.get("RELEASES_LOAD", "100"))
+"""Number of orders that are sent while the releases of one stage start and stop."""
 
 
 class World:
@@ -43,6 +52,23 @@ class World:
             with client.begin_dialog("shop", FIRST if release == 1 else SECOND) as dialog:
                 dialog.send(FirstOrder(n=0) if release == 1 else SecondOrder(n=0, currency="CHF"))
             self.sent[dialog.id] = 1
+
+    @contextmanager
+    def load(self, client: Client, release: int) -> Iterator[None]:
+        """Send orders on all dialogs in turn, until the block has ended and at least ``LOAD`` orders are sent."""
+        over, before = Event(), sum(self.sent.values())
+
+        def send() -> None:
+            while not over.is_set() or sum(self.sent.values()) < before + LOAD:
+                self.order(client, release)
+
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(send)
+            try:
+                yield
+            finally:
+                over.set()
+            sending.result()
 
     def order(self, client: Client, release: int) -> None:
         """Send one more order on every dialog."""
@@ -87,31 +113,32 @@ def test_two_releases_work_side_by_side_forward_and_back(kafka: Kafka, tmp_path:
     apply(kafka, [it.declaration() for it in first], 4, 1)
     old, new = Client(first[0], kafka), Client(second[0], kafka)
     with old, new, ExitStack() as late, world.running("shop", 1):
+        world.begin(old, 1)
         with ExitStack() as early:
             early.enter_context(world.running("desk", 1))
+            with world.load(old, 1):
+                lines = apply(kafka, [it.declaration() for it in second])
+                assert any("peers hold messages of the new type Cancel" in line for line in lines)
+                releases.publish(kafka)
+                early.enter_context(world.running("shop", 2))
+                late.enter_context(world.running("desk", 2))
             world.begin(old, 1)
-            lines = apply(kafka, [it.declaration() for it in second])
-            assert any("peers hold messages of the new type Cancel" in line for line in lines)
-            releases.publish(kafka)
-            early.enter_context(world.running("shop", 2))
             world.order(old, 1)
-            late.enter_context(world.running("desk", 2))
-            world.begin(old, 1)
-            world.order(old, 1)
-            until(world.settled, "all is handled or held, side by side", 120)
+            until(world.settled, "all is handled or held, side by side", 240)
         # Back: only release 1 of the shop runs. It holds what it does not know.
         world.begin(new, 2)
         world.cancel(new)
         world.order(new, 2)
-        until(world.settled, "the old release handles or holds all", 120)
+        until(world.settled, "the old release handles or holds all", 240)
         assert parked_messages(kafka, "shop")
         # Forward: release 2 of the shop joins, and release 1 leaves. An operator redrives.
-        late.enter_context(world.running("shop", 2))
-        world.order(new, 2)
-        until(world.settled, "both releases of the shop", 120)
+        with world.load(new, 2):
+            late.enter_context(world.running("shop", 2))
+        until(world.settled, "both releases of the shop", 240)
     with world.running("shop", 2), world.running("desk", 2):
-        redriven(terminal)
-        until(lambda: sum(map(len, world.handled("receipts").values())) == sum(world.sent.values()), "all", 120)
+        with world.load(new, 2):
+            redriven(terminal)
+        until(lambda: sum(map(len, world.handled("receipts").values())) == sum(world.sent.values()), "all", 480)
     whole = {name: list(range(count)) for name, count in world.sent.items()}
     assert {name: world.handled("orders")[name] for name in whole} == whole
     assert {name: world.handled("receipts")[name] for name in whole} == whole

@@ -107,15 +107,23 @@ def plan(
         made = _made(kafka, selector, Care(canary, rate, max_returns))
         path = out or Path(f"{made.redrive}.json")
         if made.letters:
-            try:
-                path.write_text(to_json(made), encoding="utf-8")
-            except OSError as error:
-                raise typer.BadParameter(f"--out {path}: {error.strerror}") from error
+            _write_new(path, to_json(made))
     data = {
         "redrive": made.redrive, "plan": str(path) if made.letters else None, "letters": len(made.letters),
         "behind": made.behind, "left_out": made.left_out,
     }  # fmt: skip
     show(data, _described(made, path), as_json=as_json)
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a plan file. An existing file stays as it is, because it may be the plan of another redrive."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise typer.BadParameter(f"--out {path}: this file exists; remove it, or choose another name") from None
+    except OSError as error:
+        raise typer.BadParameter(f"--out {path}: {error.strerror}") from error
 
 
 def _made(kafka: Kafka, selector: Selector, care: Care) -> Plan:
