@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
         KafkaUnreachable,
         LocalError,
         LogError,
+        NewerState,
         NotAccepted,
         NotInContract,
         NoWorkerHere,
@@ -60,6 +61,7 @@ _HOMES = {
         "KafkaUnreachable",
         "LocalError",
         "LogError",
+        "NewerState",
         "NoWorkerHere",
         "NotAccepted",
         "NotInContract",
@@ -84,7 +86,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ANY_SERVICE", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
-    "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NoWorkerHere",
+    "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewerState", "NoWorkerHere",
     "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
     "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip

@@ -233,11 +233,17 @@ def _shape(declared: MessageType) -> dict[str, Any]:
         return shape | {"schema": dict(body)}
     if not isinstance(body, type) or body is bytes:
         return shape
+    schema = schema_of(TypeAdapter(body))
+    return shape if schema is None else shape | {"schema": schema}
+
+
+def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any] | None:
+    """Return the JSON schema of a class, without decoration, for the catalog. None if the class has none, or if the schema is too long."""
     try:
-        schema = _undecorated(TypeAdapter(body).json_schema())
+        schema: dict[str, Any] = _undecorated(adapter.json_schema())
     except Exception:  # noqa: BLE001 - a class may be valid and have no JSON schema; Pydantic raises several kinds of exceptions
-        return shape
-    return shape | {"schema": schema} if len(json.dumps(schema)) <= SCHEMA_CHARACTERS else shape
+        return None
+    return schema if len(json.dumps(schema)) <= SCHEMA_CHARACTERS else None
 
 
 def _undecorated(schema: Any, *, names: bool = False) -> Any:

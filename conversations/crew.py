@@ -39,10 +39,12 @@ def kafka_worker(
     """
     from conversations.kafka.connection import KafkaConnection
 
-    lifetime = service.longest_lifetime()
+    declaration = service.declaration()
     return Worker(
         service,
-        lambda: KafkaConnection(kafka, service.name, slot=settings.slot, periods=settings.periods, lifetime=lifetime),
+        lambda: KafkaConnection(
+            kafka, service.name, slot=settings.slot, periods=settings.periods, declaration=declaration
+        ),
         _stores(state_directory, settings.periods),
         settings=settings,
         scheduler=Threads(settings.concurrency, service.name, loop=loop),

@@ -16,6 +16,7 @@ ConversationError             has a code of Service Broker's error table
  └─ RequestTimeout            no reply in time; tells whether the peer has acknowledged the request
 DeclarationError              a service's declaration is incomplete or contradicts itself or the catalog
 StateUpgradeError             stored group state has another version, and it cannot be upgraded
+ └─ NewerState                a newer release wrote it: the message waits for a worker of that release
 LogError                      Kafka, its settings or the local state failed; trying again helps only with some subclasses
  ├─ KafkaUnreachable          no broker answered
  │   ├─ KafkaNotReady         a broker answered: the cluster is not ready
@@ -141,6 +142,10 @@ class DeclarationError(Exception):
 
 class StateUpgradeError(Exception):
     """Stored group state has another version than the code, and cannot be upgraded to the version of the code."""
+
+
+class NewerState(StateUpgradeError):
+    """A newer release wrote the stored group state. The handler is called again later, perhaps by a worker of that release."""
 
 
 class LogError(Exception):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from conversations.bodies import describe
-from conversations.errors import DeclarationError, StateUpgradeError
+from conversations.bodies import describe, schema_of
+from conversations.errors import DeclarationError, NewerState, StateUpgradeError
 from conversations.ports import StateReader
 from conversations.protocol import rows
 from conversations.protocol.times import moment
@@ -51,6 +51,10 @@ def read_state(reader: StateReader, codec: StateCodec, group: str, begun_by: str
 class StateCodec:
     """Encodes and decodes group state.
 
+    A field that this release does not know stays in the stored state, with its value, for the release that knows it. Several releases may
+    work side by side, and a partition moves from one to another. (A class that is no ``BaseModel``, or that sets ``extra`` in its
+    ``model_config``, decides itself what becomes of such fields.)
+
     Args:
         service: name of the service, for error messages.
         state: class of the state; None stands for a dict.
@@ -68,6 +72,12 @@ class StateCodec:
             adapter: TypeAdapter[Any] = TypeAdapter(dict[str, Any] if state is None else state)
         except Exception as error:  # Pydantic raises several kinds of exceptions for a class without a schema
             raise DeclarationError(f"service {service!r}: {state!r} is no class Pydantic can store: {error}") from error
+        self._adapter = adapter
+        self._keeps_unknown = (
+            isinstance(state, type) and issubclass(state, BaseModel) and "extra" not in state.model_config
+        )
+        self._has_met_unknown = False
+        """True if stored state had a field that this release does not know."""
         self._to_json = adapter.serializer.to_json
         self._validate_json = adapter.validator.validate_json
         self._validate = adapter.validator.validate_python
@@ -111,8 +121,16 @@ class StateCodec:
         """Return the state of a new group."""
         return self._class()
 
-    def encode(self, state: Any) -> bytes:
+    def schema(self) -> dict[str, Any] | None:
+        """Return the JSON schema of the state for the catalog; None for a dict, and for a class that has no schema."""
+        return None if self._class is dict else schema_of(self._adapter)
+
+    def encode(self, state: Any, stored: bytes = b"") -> bytes:
         """Encode state as JSON.
+
+        Args:
+            state: the state.
+            stored: the stored state that it replaces, if both have the same version. Fields of it that this release does not know are kept.
 
         Raises:
             TypeError, ValueError: the state is not a valid object of its class.
@@ -120,23 +138,22 @@ class StateCodec:
         if not isinstance(state, self._class):
             raise TypeError(f"group.state must be a {self._class.__name__}, not {type(state).__name__}")
         data: bytes = self._to_json(state, warnings="error")
-        return data
+        return self._with_unknown(data, stored) if self._has_met_unknown and stored else data
 
     def decode(self, data: bytes, version: int) -> Any:
         """Decode state. State of an older version is upgraded.
 
         Raises:
-            StateUpgradeError: the state has a newer version, an upgrade failed, or the state does not fit its class.
+            NewerState: the state has a newer version.
+            StateUpgradeError: an upgrade failed, or the state does not fit its class.
         """
         if not data:
             return self.new()
         if version > self.version:
-            raise StateUpgradeError(
-                f"service {self._service!r}: stored state has version {version}, but this code has version {self.version}"
-            )
+            raise self.newer(version)
         try:
             if version == self.version:
-                return self._validate_json(data)
+                return self._read(data)
             plain = json.loads(data)
             for step in range(version, self.version):
                 plain = self._upgrades[step](plain)
@@ -147,6 +164,32 @@ class StateCodec:
                 f"{describe(error)}{self._fix(version)}"
             ) from error
 
+    def newer(self, version: int) -> NewerState:
+        """Return the error for stored state of a version that this release does not know."""
+        return NewerState(
+            f"service {self._service!r}: stored state has version {version}, but this code has version {self.version}; "
+            "a release with that version can handle the message"
+        )
+
+    def _read(self, data: bytes) -> Any:
+        if self._keeps_unknown:
+            try:
+                return self._validate_json(data, extra="forbid")
+            except ValidationError:
+                self._has_met_unknown = True  # or the state does not load at all, and the next line raises
+        return self._validate_json(data)
+
+    def _with_unknown(self, data: bytes, stored: bytes) -> bytes:
+        """Return encoded state with the fields of the stored state that this release does not know."""
+        try:
+            self._validate_json(stored, extra="forbid")
+        except ValidationError as error:
+            new, old = json.loads(data), json.loads(stored)
+            for path in _unknown_fields(error):
+                _take_over(new, old, path)
+            return json.dumps(new, ensure_ascii=False, separators=(",", ":")).encode()
+        return data
+
     def _fix(self, version: int) -> str:
         """Return the advice for a class that has changed and no longer fits the stored state; "" if the fault is in an upgrade."""
         if version < self.version:
@@ -155,3 +198,21 @@ class StateCodec:
             f"; if the class has changed, make the service with state_version={version + 1} "
             f"and turn old state into new in a function @service.upgrade_state({version})"
         )
+
+
+def _unknown_fields(error: ValidationError) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of unknown fields. A field below an element of a list has no stable path, and is left out."""
+    for each in error.errors(include_url=False, include_context=False, include_input=False):
+        path = each["loc"]
+        if each["type"] == "extra_forbidden" and all(isinstance(name, str) for name in path):
+            yield tuple(map(str, path))
+
+
+def _take_over(new: Any, old: Any, path: tuple[str, ...]) -> None:
+    """Copy the value at a path, unless its place is gone, or has a value."""
+    for name in path[:-1]:
+        if not isinstance(new, dict) or not isinstance(old, dict):
+            return
+        new, old = new.get(name), old.get(name)
+    if isinstance(new, dict) and isinstance(old, dict) and path[-1] in old:
+        new.setdefault(path[-1], old[path[-1]])

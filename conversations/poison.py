@@ -13,13 +13,15 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, NamedTuple
 
-from conversations.errors import DeclarationError, GiveUp, LocalError, RetryLater
+from conversations.errors import DeclarationError, GiveUp, LocalError, NewerState, RetryLater
 from conversations.protocol.admission import check_error
 from conversations.protocol.codes import POISON, POISON_DESCRIPTION
 from conversations.protocol.contract import Contract, MessageType, as_message_type
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 
 AT_ONCE = timedelta(0)
+NEWER_STATE = timedelta(seconds=5)
+"""Wait of a message whose state a newer release wrote. It is tried again without end, because a worker of that release can handle it."""
 LONGEST = timedelta(days=365)
 """Longest delay between two attempts."""
 DELAYS_LIMIT = 1_000
@@ -155,7 +157,7 @@ class Retry(NamedTuple):
     jitter: timedelta = AT_ONCE
     """Maximum random time that is added to the wait."""
     counts: bool = True
-    """True if the failure counts as a failed attempt; False after ``RetryLater``."""
+    """True if the failure counts as a failed attempt; False after ``RetryLater`` and ``NewerState``."""
 
 
 class End(NamedTuple):
@@ -179,6 +181,7 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
     policy = _policy(found, policies, subject)
     if not any(isinstance(member, GiveUp) for member in found):
         postponed = [member.after for member in found if isinstance(member, RetryLater)]
+        postponed += [NEWER_STATE for member in found if isinstance(member, NewerState)]
         if postponed:
             return Retry(max(postponed), counts=False)
         if attempts <= len(policy.delays):

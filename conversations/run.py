@@ -42,7 +42,6 @@ def run(
         DeclarationError: a service has no handler for a message type that it may receive, or an argument has a wrong type. No worker has
             connected to Kafka.
         LogError: Kafka cannot be reached, or it failed and trying again does not help.
-        StateUpgradeError: stored state has a version that this code does not know.
     """
     if not services:
         raise TypeError("run() needs at least one service")

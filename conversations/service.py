@@ -262,7 +262,7 @@ class Service(Generic[S]):
         types = {t.name: t for c in (*self.accepts.values(), *self.initiates.values()) for t in c.types.values()}
         return ServiceDeclaration(
             self.name, _plain(self.accepts), _plain(self.initiates), retries,
-            shapes_of(types.values()), self.state.version, self.longest_lifetime(),
+            shapes_of(types.values()), self.state.version, self.state.schema(), self.longest_lifetime(),
         )  # fmt: skip
 
     def longest_lifetime(self) -> timedelta:

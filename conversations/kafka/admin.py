@@ -25,7 +25,7 @@ from conversations.kafka.clients import (
 from conversations.kafka.retrying import looked_for
 from conversations.kafka.topic_settings import bring, wanted
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.release_changes import changes, is_another_program
+from conversations.protocol.release_changes import changes, check_release
 from conversations.protocol.topics import (
     RETRY,
     SERVICE_TOPICS,
@@ -61,7 +61,7 @@ def apply(
     schemas: Mapping[str, str] | None = None,
     periods: Periods | None = None,
     *,
-    replace_program: bool = False,
+    replace: bool = False,
 ) -> list[str]:
     """Create the missing topics of the namespace and of each service, correct the settings of the existing topics, and write the catalog.
 
@@ -77,11 +77,11 @@ def apply(
         schemas: Avro schema texts by fingerprint in hex. They are written before the services that use them. By default these are the
             schemas of envelopes and commands of this package.
         periods: periods of the namespace. Its workers must have the same periods.
-        replace_program: if True, a service may have other contracts than before, and none in common.
+        replace: if True, a release that ``check_release`` refuses is applied.
 
     Raises:
-        DeclarationError: a service exists with another partition count, or has no contract in common with the service in the catalog, a name cannot be part of a topic's name, or two
-            services would share topics.
+        DeclarationError: a service exists with another partition count, ``check_release`` refuses the release, a name cannot be part of a
+            topic's name, or two services would share topics.
         KafkaUnreachable: no broker answered within 10 s.
         LogError: Kafka refused.
     """
@@ -99,8 +99,8 @@ def apply(
     plans = control | _service_topics(kafka, declarations, counts, periods)
     existing = describe_topics(admin, kafka, list(plans))
     _refuse_other_counts(kafka, counts, (catalog, existing))
-    if not replace_program:
-        _refuse_other_programs(catalog, declarations)
+    for declaration in () if replace else declarations:
+        check_release(catalog.services.get(declaration.name, {}), declaration)
     missing = {name: plans[name] for name, topic in existing.items() if topic is None}
     _create(kafka, admin, missing, replication)
     lines = [f"created topic {name} ({_times(plan.partitions, 'partition')})" for name, plan in missing.items()]
@@ -112,21 +112,9 @@ def apply(
 
 
 def effects(catalog: Catalog, declaration: ServiceDeclaration) -> list[str]:
-    """Return the effects that the declaration of a service has on messages in flight, compared with its entry in the catalog."""
+    """Return the effects that the declaration of a service has on messages in flight and on state, compared with its entry in the catalog."""
     before = catalog.services.get(declaration.name)
     return [] if before is None else changes(before, declaration.entry(int(before["partitions"])))
-
-
-def _refuse_other_programs(catalog: Catalog, declarations: Sequence[ServiceDeclaration]) -> None:
-    for declaration in declarations:
-        before = catalog.services.get(declaration.name)
-        if before is not None and is_another_program(before, declaration.entry(1)):
-            known = ", ".join(sorted({*before.get("accepts", {}), *before.get("initiates", {})}))
-            raise DeclarationError(
-                f"service {declaration.name!r} in the catalog has other contracts ({known}), and none of this program. Two programs of one "
-                "name would share messages and state: give this service another name. If it takes the place of the other program, apply it "
-                "with --replace"
-            )
 
 
 def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods | None = None) -> str:

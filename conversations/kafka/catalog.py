@@ -163,6 +163,10 @@ class CatalogReader:
         """Return the partition count of a service's topics by the last reading; None if the catalog did not name the service then."""
         return None if self._catalog is None else self._catalog.partitions(service)
 
+    def entry(self, service: str) -> Mapping[str, Any]:
+        """Return the entry of a service by the last reading; empty if the catalog did not name the service then."""
+        return {} if self._catalog is None else self._catalog.services.get(service, {})
+
     @property
     def schemas(self) -> Mapping[str, str]:
         """The Avro schemas by the last reading, by their fingerprints."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from secrets import token_hex
 from threading import get_ident
@@ -24,6 +23,8 @@ from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered
+from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.release_changes import check_program
 from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
 
 LOOK_UP = 2.0
@@ -49,7 +50,7 @@ class KafkaConnection:
         slot: str | None = None,
         protocol: Literal["consumer", "classic"] = "consumer",
         periods: Periods | None = None,
-        lifetime: timedelta = timedelta(0),
+        declaration: ServiceDeclaration | None = None,
     ) -> None:
         """Make a connection. Nothing connects to Kafka before ``join``.
 
@@ -59,10 +60,12 @@ class KafkaConnection:
             slot: the worker's slot, which stays the same across restarts; None chooses a random name.
             protocol: rebalance protocol of the consumer group.
             periods: periods of the namespace.
-            lifetime: longest lifetime of the service's dialogs. The service's topics must keep records for a longer time.
+            declaration: the declaration of the service. Its contracts are compared with the catalog, and its topics must keep records
+                longer than its longest lifetime. None for a service without declared contracts.
         """
         self.kafka, self.service = kafka, service
-        self._protocol, self._lifetime, self._periods = protocol, lifetime, periods or Periods()
+        self._protocol, self._periods = protocol, periods or Periods()
+        self._declaration = declaration or ServiceDeclaration(service)
         self._group = f"{kafka.namespace}.{service}"
         # A configured slot gives the same transactional id after a restart. So the start aborts a transaction that a
         # crash left open. Dots in a slot are replaced, because slot "web.eu" of service "orders" and slot "eu" of service
@@ -88,6 +91,7 @@ class KafkaConnection:
             KafkaNotReady: a broker answered, but the cluster is not ready.
             LogError: the service's topics are missing or differ from the catalog, their settings are unsafe, or rights are
                 missing.
+            DeclarationError: the service in the catalog belongs to another program.
             RuntimeError: this connection has joined already.
         """
         if self._inputs is not None:
@@ -263,6 +267,7 @@ class KafkaConnection:
         expected = self._catalog.partitions(self.service)
         if expected is None:
             raise LogError(f"service {self.service!r} is not in the catalog: run 'conversations apply' for it")
+        check_program(self._catalog.entry(self.service), self._declaration)
         for name, topic in topics.items():
             if topic.partitions != expected:
                 raise LogError(
@@ -274,7 +279,7 @@ class KafkaConnection:
     def _verify_settings(self) -> None:
         kinds = {service_topic(self.kafka.namespace, self.service, kind): kind for kind in SERVICE_TOPICS}
         kinds[events_topic(self.kafka.namespace)] = "events"
-        topics = {name: Asked(kind, self._lifetime, self._periods) for name, kind in kinds.items()}
+        topics = {name: Asked(kind, self._declaration.lifetime, self._periods) for name, kind in kinds.items()}
         with self._admin.request() as client:
             verify(client, self.kafka, topics)
 

@@ -26,6 +26,8 @@ class ServiceDeclaration:
     """Version and schema of each message type's body, by the name of the type: ``{"version": 1, "schema": {...}}``."""
     state_version: int = 1
     """Version of the group state."""
+    state: Mapping[str, Any] | None = None
+    """JSON schema of the group state; None if it is a dict, or has no schema."""
     lifetime: timedelta = timedelta(0)
     """Longest lifetime in its contracts; unlimited lifetimes do not count.
 
@@ -41,6 +43,7 @@ class ServiceDeclaration:
             "retries": sorted(self.retries),
             "bodies": {name: dict(body) for name, body in sorted(self.bodies.items())},
             "state_version": self.state_version if self.state_version > 1 else 0,
+            "state": self.state,
         }
         return entry | {name: value for name, value in further.items() if value}
 

@@ -1,7 +1,10 @@
 """The changes from one release of a service to the next, by their entries in the catalog, and their effect on messages in flight.
 
-Nothing is lost by such a change, because a message that does not fit is held (``worker.inbound``). The texts say what will be held, and how to
-prevent it. One change is refused: another program that has the name of a service by mistake would share its messages and its state.
+A message that does not fit is held (``worker.inbound``), so nothing is lost. The texts say what will be held, and how to prevent it. Two
+changes are refused:
+
+* Another program that has the name of a service by mistake would share the messages and the state of the service.
+* State without one of its fields would begin again with the default of a new field, for example after the field got another name.
 """
 
 from __future__ import annotations
@@ -9,15 +12,71 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from conversations.errors import DeclarationError
+from conversations.protocol.declarations import ServiceDeclaration
+
 Entry = Mapping[str, Any]
 """An entry of the catalog; see ``declarations.ServiceDeclaration.entry``."""
 HELD = "are held until a release fits them"
+WAIT = "wait for a worker of the newer release"
 
 
 def is_another_program(before: Entry, after: Entry) -> bool:
     """Return True if a service had contracts, has contracts now, and none of them has the same name. Its code is another program then."""
     had, has = _contracts(before), _contracts(after)
     return bool(had) and bool(has) and not had & has
+
+
+def check_program(before: Entry, declaration: ServiceDeclaration) -> None:
+    """Check that a program is the one to which a service in the catalog belongs.
+
+    Raises:
+        DeclarationError: it is another program. The message says what to do.
+    """
+    if is_another_program(before, declaration.entry(0)):
+        raise DeclarationError(f"service {declaration.name!r}: {_another_program(before)}")
+
+
+def check_release(before: Entry, declaration: ServiceDeclaration) -> None:
+    """Check that a release may take the place of the release in the catalog.
+
+    Raises:
+        DeclarationError: it is another program, or its state lacks a field that the state had. The message says what to do.
+    """
+    check_program(before, declaration)
+    gone = _lost_fields(before, declaration.entry(0))
+    if gone:
+        version = declaration.state_version
+        raise DeclarationError(
+            f"service {declaration.name!r}: its state has no {_fields_named(gone)} any more, so handlers would not see the stored values. "
+            f"Make the service with state_version={version + 1}, and turn old state into new in a function "
+            f"@service.upgrade_state({version}). If no handler needs these values, apply the release with --replace: they stay stored"
+        )
+
+
+def _fields_named(names: list[str]) -> str:
+    return f"field {names[0]}" if len(names) == 1 else f"fields {', '.join(names)}"
+
+
+def _another_program(before: Entry) -> str:
+    known = ", ".join(sorted(_contracts(before)))
+    return (
+        f"in the catalog it has other contracts ({known}), and none of this program. Two programs of one name would share messages "
+        "and state: give this service another name. If it takes the place of the other program, apply it with --replace"
+    )
+
+
+def _lost_fields(before: Entry, after: Entry) -> list[str]:
+    """Return the fields that the state had before, and has not in this release, though its version is the same."""
+    if before.get("state_version", 1) != after.get("state_version", 1):
+        return []
+    had, has = _fields(before.get("state")), _fields(after.get("state"))
+    return [] if has is None else sorted(set(had or {}) - set(has))
+
+
+def _fields(schema: Any) -> Mapping[str, Any] | None:
+    fields = schema.get("properties") if isinstance(schema, dict) else None
+    return fields if isinstance(fields, dict) else None
 
 
 def changes(before: Entry, after: Entry) -> list[str]:
@@ -113,4 +172,26 @@ def _required(schema: Mapping[str, Any]) -> set[str]:
 def _of_state(before: Entry, after: Entry) -> Iterator[str]:
     had, has = before.get("state_version", 1), after.get("state_version", 1)
     if has < had:
-        yield f"the state goes back from version {had} to {has}: messages of groups whose state has version {had} {HELD}"
+        yield f"the state goes back from version {had} to {has}: messages of groups whose state has version {had} {WAIT}"
+    elif has > had:
+        yield (
+            f"the state goes from version {had} to {has}: at workers of the older release, messages of groups whose state this release has "
+            f"changed {WAIT}"
+        )
+    else:
+        yield from _of_state_fields(has, before.get("state"), after.get("state"))
+
+
+def _of_state_fields(version: int, old: Any, new: Any) -> Iterator[str]:
+    """Compare two schemas of one version of the state."""
+    before, fields = _fields(old), _fields(new)
+    if before is None or fields is None or old == new:
+        return
+    mend = f"To upgrade it, make the service with state_version={version + 1} and register @service.upgrade_state({version})"
+    for field in sorted(set(fields) - set(before)):
+        yield f"the state has the new field {field}: stored state gets the default of the field"
+    for field in sorted(set(fields) & set(before)):
+        if fields[field] != before[field]:
+            yield f"field {field} of the state has another type: messages of groups whose stored state does not load {HELD}. {mend}"
+    if old.get("$defs") != new.get("$defs"):
+        yield f"a nested class of the state has changed: messages of groups whose stored state does not load {HELD}. {mend}"

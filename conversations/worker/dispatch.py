@@ -335,14 +335,15 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     Each handler gets its own copy of the state. After a handler has succeeded, its copy is encoded and compared with the stored state. So
     no row is written if the handler only read stored state.
     """
-    codec = partition.context.service.state
+    codec, group = partition.context.service.state, partition.groups.of(active.lane)
+    if group.state and group.version > codec.version:
+        return codec.newer(group.version)
     try:
-        data = codec.encode(state)
+        data = codec.encode(state, group.state if group.version == codec.version else b"")
     except (Exception, Verdict) as error:  # noqa: BLE001 - the application encodes its state, and may raise anything
         return error
     if len(data) > STATE_BYTES:
         return ValueError(f"group.state has {len(data)} bytes as JSON; at most {STATE_BYTES} can be kept")
-    group = partition.groups.of(active.lane)
     if not group.state and active.lane.name[0] == rows.SHARED and data == codec.encode(codec.new()):
         return None  # the row of such a group stays for ever, so reading alone makes no row
     if group.state != data or group.version != codec.version:

@@ -12,10 +12,11 @@ The polling thread, and the runs between two handlers, use this object. They hol
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from conversations.errors import DeclarationError, InputLost, StateDamaged, StateUpgradeError
+from conversations.errors import DeclarationError, InputLost, StateDamaged
 from conversations.handlers import unknown_side
 from conversations.ports import Positions, Store
 from conversations.protocol import rows
@@ -37,6 +38,8 @@ from conversations.worker.suspicion import Suspicion
 from conversations.worker.transmission import Transmission
 from conversations.worker.waiting_rows import Waiting
 from conversations.worker.work import Work
+
+log = logging.getLogger("conversations.worker")
 
 R = TypeVar("R")
 
@@ -201,7 +204,6 @@ class Partition:
 
         Raises:
             InputLost: a topic was re-created, the partition's row is missing, or rows are damaged. A person must act.
-            StateUpgradeError: a newer version of the service's code wrote state of this partition.
             DeclarationError: the service has open dialogs under a contract that it does not declare any more.
         """
         ids = self.context.connection.topic_ids()
@@ -238,10 +240,11 @@ class Partition:
             if mine != theirs:
                 raise InputLost(self.number, f"the {what} topic was re-created: the state belongs to the old topic")
         if self.progress.row.state_version > self.context.service.state.version:
-            raise StateUpgradeError(
-                f"service {self.context.name!r}: stored state has version {self.progress.row.state_version}, and this code has "
-                f"version {self.context.service.state.version}: run the newer version of the service"
-            )
+            log.warning(
+                "partition %d has state of version %d, and this code has version %d: messages of groups with newer state wait for a "
+                "worker of a release with that version",
+                self.number, self.progress.row.state_version, self.context.service.state.version,
+            )  # fmt: skip
 
     def _check_declared(self, contract: str, initiator: bool) -> None:
         service = self.context.service

@@ -15,7 +15,6 @@ from conversations.errors import (
     DeclarationError,
     LogError,
     StateDamaged,
-    StateUpgradeError,
 )
 from conversations.protocol import letters
 from conversations.protocol.events import CommandRefused, SetAside
@@ -26,8 +25,8 @@ from conversations.worker.partition import Partition
 
 log = logging.getLogger("conversations.worker")
 
-NOT_A_RECORDS = (LogError, StateUpgradeError, DeclarationError)
-"""Failures that no record causes: Kafka failed, state is damaged, or the service's code does not fit the stored state or open dialogs."""
+NOT_A_RECORDS = (LogError, DeclarationError)
+"""Failures that no record causes: Kafka failed, state is damaged, or the service's code does not fit the open dialogs."""
 
 
 def failed(partition: Partition, item: Item | None, failure: BaseException) -> None:

@@ -50,7 +50,7 @@ class Restoring:
             KafkaUnreachable, StaleAnswer: no broker answered, or the answer lacks committed rows. The caller must call ``begin_again``.
             InputLost: a human must look at the partition. Also raised if answers stay stale for ``Periods.stale_after``.
             LogError: the state cannot be read.
-            StateUpgradeError, DeclarationError: the code does not fit the stored state.
+            DeclarationError: the code does not fit the open dialogs.
         """
         if time.monotonic() < self._not_before:
             return None

@@ -176,7 +176,7 @@ class Worker:
 
         Raises:
             LogError: Kafka failed for good.
-            StateUpgradeError, DeclarationError: the code does not fit the stored state.
+            DeclarationError: the code does not fit the open dialogs.
         """
         try:
             while not self.stopping.is_set():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from conversations import DeclarationError, Dialog, PoisonPolicy, Service, StateUpgradeError, WorkerSettings
+from conversations import DeclarationError, Dialog, PoisonPolicy, Service, WorkerSettings
 from conversations.config import Periods
 from conversations.ports import Out
 from conversations.protocol import rows
@@ -62,19 +62,27 @@ def test_a_group_whose_state_the_new_class_refuses_fails_alone_and_keeps_its_sta
     assert state_of(place.sim.broker, "shop")[0][rows.group_key("web", str(old.conversation))] == before
 
 
-def test_state_of_a_newer_version_stops_the_worker_before_it_reads(place: Memory) -> None:
-    """Old code must not touch the state that newer code wrote: the error names both versions, and nothing is changed."""
+def test_a_message_whose_state_is_newer_waits_for_the_newer_release(place: Memory) -> None:
+    """Old code does not touch the state that newer code wrote. It tries again without end, and the newer release handles the message."""
     service = stricter(state_version=2)
     service.upgrade_state(1)(lambda state: {"orders": [str(n) for n in state["orders"]]})
     place.sim.deploy(service)
     dialog = known(place, 1)
     place.sim.deploy(shop())
     place.throw("web", COMMANDS, [order(dialog, 1)])
-    with pytest.raises(StateUpgradeError, match="version 2, and this code has version 1"):
-        place.sim.run()
+    fresh = known(place, 2)
+    place.sim.advance(timedelta(minutes=1))
+    place.sim.run()
+    assert receipts(place, fresh) == [0]
+    assert receipts(place, dialog) == [0]
+    assert [it.failure for it in place.sim.parked("shop")] == [
+        "NewerState: service 'shop': stored state has version 2, but this code has version 1; a release with that version can handle the message"
+    ]
+    assert not place.sim.dead_letters("shop")
     service = stricter(state_version=2)
     service.upgrade_state(1)(lambda state: state)
     place.sim.deploy(service)
+    place.sim.advance(timedelta(minutes=1))
     place.sim.run()
     assert receipts(place, dialog) == [0, 1]
 

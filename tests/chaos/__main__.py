@@ -61,7 +61,7 @@ def chaos(
                   the workers are held still: a lone broker that stops between the promise of a commit and
                   the end of it undoes what it promised; replicas are for that.)
       once        all workers are replaced by another release, one after the other: another field in
-                  bodies and in state; workers of the old release meet state they must refuse
+                  bodies and in state; at workers of the old release, messages wait whose state is newer
       1 %         of the records of queues and commands are put on the wire a second time: half of
                   them at once, half after their dialogs are over
       0.1 %       each are copied to a wrong partition, and spoilt: truncated, garbage, header flipped,

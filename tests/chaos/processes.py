@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any
 
 from conversations.config import Kafka
-from conversations_ops.host.child import Ended, Spec
+from conversations_ops.host.child import Spec
 from tests.chaos.services import LEDGER, TELLER
 
 TARGETS = {TELLER: "tests.chaos.services:teller_{}", LEDGER: "tests.chaos.services:ledger_{}"}
@@ -172,11 +172,6 @@ class Fleet:
     def _ended(self, process: Process, code: int) -> None:
         process.start_at = 0.0
         if process.killed or self._closing or (process.stopping and code == 0):
-            return
-        if process.end.get("kind") == Ended.STATE and process.release == 1:
-            # It met state of the next release, which another worker runs already: so does this one from now on.
-            self.counts["refused newer state"] += 1
-            process.release = 2
             return
         self.counts["ended by themselves"] += 1
         self.ends[process.end.get("text") or f"exit code {code}"] += 1

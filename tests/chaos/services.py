@@ -133,7 +133,7 @@ def teller_2() -> Service[Tally]:
 
 
 def ledger_1() -> Service[Tally]:
-    """The first release; refuses partitions whose state the second one has written."""
+    """The first release; its messages of groups whose state the second one has written wait for the second."""
     return ledger(1, ENTRIES, Tally, Receipt)
 
 

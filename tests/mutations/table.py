@@ -503,4 +503,20 @@ MUTATIONS = (
         "259-unknown-services-are-waited-for",
         "tests/simulation/test_unknown_services.py::test_a_misspelt_service_fails_the_handler_and_the_message_is_held",
     ),
+    Mutation(
+        "260-fields-of-newer-state-are-lost",
+        "tests/simulation/test_releases.py::test_an_older_release_keeps_the_fields_of_state_that_it_does_not_know",
+    ),
+    Mutation(
+        "261-newer-state-counts-as-a-failure",
+        "tests/bad_input/test_state.py::test_a_message_whose_state_is_newer_waits_for_the_newer_release",
+    ),
+    Mutation(
+        "262-newer-state-is-replaced",
+        "tests/simulation/test_releases.py::test_state_of_a_newer_version_is_not_replaced_either",
+    ),
+    Mutation(
+        "263-state-may-lose-a-field",
+        "tests/unit/protocol/test_release_changes.py::test_state_that_loses_a_field_is_refused[Stock-Renamed]",
+    ),
 )

@@ -230,3 +230,68 @@ def test_the_reply_to_a_client_that_does_not_fit_ends_its_request() -> None:
 
     with local(service) as client, pytest.raises(PeerError, match="not any more"):
         client.request("shop", contract, OldOrder(n=1), reply=Moody, timeout=timedelta(minutes=2)).result()
+
+
+class OldTally(BaseModel):
+    seen: int = 0
+
+
+class NewTally(BaseModel):
+    seen: int = 0
+    last: int = -1
+
+
+def tallying(state: type[BaseModel], version: int = 1, *, whole: bool = False) -> Service[Any]:
+    """A release of the shop that counts orders. If ``whole``, its handler replaces the state without a look at it."""
+    service: Service[Any] = Service("shop", accepts=[OLD], state=state, state_version=version)
+
+    @service.on(OldOrder)
+    def count(order: OldOrder, dialog: Dialog[Any]) -> None:
+        if whole:
+            dialog.group.state = state(seen=100)
+        else:
+            dialog.group.state.seen += 1
+            if state is NewTally:
+                dialog.group.state.last = order.n
+
+    for older in range(1, version):
+        service.upgrade_state(older)(lambda old: old)
+    return service
+
+
+def test_an_older_release_keeps_the_fields_of_state_that_it_does_not_know() -> None:
+    with Simulation(tallying(NewTally)) as sim:
+        dialog = sim.peer("web", accepts=[OLD]).begin_dialog("shop", OLD)
+        for release in (tallying(NewTally), tallying(OldTally), tallying(NewTally)):
+            sim.deploy(release)
+            read = sim.state("shop", dialog.id, begun_by="web")
+            assert read is None or read.value.seen > 0
+            dialog.send(OldOrder(n=7))
+            sim.run()
+        sim.deploy(tallying(OldTally))
+        dialog.send(OldOrder(n=8))
+        sim.run()
+        sim.deploy(tallying(NewTally))
+        found = sim.state("shop", dialog.id, begun_by="web")
+        assert found is not None
+        assert found.value == NewTally(seen=4, last=7)
+
+
+def test_state_of_a_newer_version_is_not_replaced_either() -> None:
+    with Simulation(tallying(NewTally, 2), raise_failures=False) as sim:
+        dialog = sim.peer("web", accepts=[OLD]).begin_dialog("shop", OLD)
+        dialog.send(OldOrder(n=1))
+        sim.run()
+        sim.deploy(tallying(OldTally, whole=True))
+        dialog.send(OldOrder(n=2))
+        sim.advance(timedelta(minutes=2))
+        sim.run()
+        (waits,) = sim.parked("shop")
+        assert "stored state has version 2" in waits.failure
+        assert not sim.dead_letters("shop")
+        sim.deploy(tallying(NewTally, 2))
+        sim.advance(timedelta(seconds=10))
+        sim.run()
+        found = sim.state("shop", dialog.id, begun_by="web")
+        assert found is not None
+        assert found.value == NewTally(seen=2, last=2)

@@ -14,7 +14,7 @@ from conversations.handlers import Handler, Side
 from conversations.service import Service
 from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
 from conversations_ops.cli.output import Json, failures, show
-from conversations_ops.console.exit_codes import EXIT_CODES
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.search_path import search_here
 from conversations_ops.host.targets import Found, HandlerLoop, entered
 from conversations_ops.printable import one_line
@@ -33,21 +33,26 @@ def check(
     catalog: Annotated[
         bool, typer.Option("--catalog", help="Compare with the services in the catalog. This needs Kafka.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --catalog: exit code 1 if the release has any effect.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check that services have a handler for every message that they may receive. Print their declarations. Needs no Kafka.
 
     TARGET is written as for `conversations run`. If it is a context manager, the command enters and leaves it.
 
-    With --catalog, the command also prints which effects this release has on messages in flight, and on peers with another release.
+    With --catalog, the command also prints which effects this release has on messages in flight, on stored state, and on peers with
+    another release. A release that `conversations apply` refuses is refused here, too.
 
     \b
     Examples:
       conversations check shop.orders:service
       conversations check shop.orders:service --json | jq '.services[].accepts'
-      conversations check shop.orders:service --catalog --bootstrap localhost:9092
+      conversations check shop.orders:service --catalog --strict --bootstrap localhost:9092
 
-    Exit codes: 0 complete, 2 a handler is missing or the target cannot be found.
+    Exit codes: 0 complete, 1 with --strict if the release has effects, 2 a handler is missing, the release is refused, or the target
+    cannot be found.
     """
     with failures(as_json=as_json), _entered(targets) as given:
         found = [_summary(it.service) for it in given]
@@ -56,9 +61,11 @@ def check(
         if catalog:
             answer["effects"] = _effects(kafka_of(context), [it.service for it in given])
             lines += [one_line(line) for line in answer["effects"]] or [
-                "This release has no effect on messages in flight"
+                "This release has no effect on messages in flight and on stored state"
             ]
         show(answer, "\n".join(lines), as_json=as_json)
+    if strict and answer.get("effects"):
+        raise typer.Exit(Exit.HUMAN)
 
 
 @app.command(epilog=EXIT_CODES, cls=Command)
@@ -79,7 +86,8 @@ def apply(
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="The program takes the place of another program that has the name of its service."
+            "--replace",
+            help="Apply a release that is refused: another program of that name, or state without a field that it had.",
         ),
     ] = False,
     as_json: Json = False,
@@ -107,7 +115,7 @@ def apply(
         periods = _periods(given, found)
         changes = admin.apply(
             kafka, [service.declaration() for service in services], partitions, replication, periods=periods,
-            replace_program=replace,
+            replace=replace,
         )  # fmt: skip
         names = ", ".join(service.name for service in services)
         show(
@@ -120,8 +128,11 @@ def apply(
 def _effects(kafka: Kafka, services: list[Service[Any]]) -> list[str]:
     from conversations.kafka import admin
     from conversations.kafka.catalog import read_catalog
+    from conversations.protocol.release_changes import check_release
 
     catalog = read_catalog(kafka)
+    for it in services:
+        check_release(catalog.services.get(it.name, {}), it.declaration())
     return [f"{it.name}: {line}" for it in services for line in admin.effects(catalog, it.declaration())]
 
 

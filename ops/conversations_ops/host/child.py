@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from conversations.config import Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_worker
-from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused, StateUpgradeError
+from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused
 from conversations.interpreter import relax
 from conversations.service import Service
 from conversations.worker import Worker
@@ -68,8 +68,6 @@ class Ended:
     STOPPED = "stopped"
     DECLARATION = "declaration"
     """The service or its settings are not valid: the worker can never work."""
-    STATE = "state"
-    """The stored state does not fit the code."""
     UNREACHABLE = "unreachable"
     """No Kafka broker answered before the worker had joined its group."""
     REFUSED = "refused"
@@ -217,8 +215,6 @@ def _hold(
 def _judge(error: Exception, worker: Worker) -> tuple[str, str]:
     if isinstance(error, DeclarationError):
         return Ended.DECLARATION, str(error)
-    if isinstance(error, StateUpgradeError):
-        return Ended.STATE, str(error)
     if isinstance(error, LogError) and not worker.joined:
         there = isinstance(error, LoginRefused) or not isinstance(error, KafkaUnreachable)
         return Ended.REFUSED if there else Ended.UNREACHABLE, str(error)

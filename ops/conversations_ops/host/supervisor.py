@@ -362,7 +362,7 @@ class Supervisor:
     def _mourn(self, child: Child, code: int) -> None:
         """End the run or restart the worker, after its process has ended."""
         ended = child.ended
-        hopeless = ended is not None and ended.kind in {Ended.DECLARATION, Ended.STATE}
+        hopeless = ended is not None and ended.kind == Ended.DECLARATION
         never = ended is not None and ended.kind in {Ended.UNREACHABLE, Ended.REFUSED}
         if ended is not None and (hopeless or (never and not any(other.ever_joined for other in self.children))):
             self._stop(ended)

@@ -14,6 +14,7 @@ from conversations.kafka.clients import describe_topics, make_admin
 from conversations.kafka.connection import KafkaConnection
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import SERVICE_TOPICS
+from tests.integration.kafka.members import Member
 
 pytestmark = pytest.mark.kafka
 
@@ -46,7 +47,28 @@ def test_apply_creates_topics_and_catalog_once(empty: Kafka) -> None:
     other = ServiceDeclaration("orders", accepts={"Selling": {"any": ["Order"]}})
     with pytest.raises(DeclarationError, match=r"other contracts \(Ordering\).*--replace"):
         apply(empty, [other])
-    assert "changed service orders in the catalog" in apply(empty, [other], replace_program=True)
+    assert "changed service orders in the catalog" in apply(empty, [other], replace=True)
+
+
+def test_a_worker_of_another_program_with_the_name_of_a_service_does_not_join(empty: Kafka) -> None:
+    """It would share messages and state. Nothing was applied for it, so only the worker can notice."""
+    apply(empty, [ORDERS], 1, 1)
+    other = ServiceDeclaration("orders", accepts={"Selling": {"any": ["Order"]}})
+    with pytest.raises(DeclarationError, match=r"other contracts \(Ordering\).*another name"):
+        Member(empty, declaration=other).join()
+    more = ServiceDeclaration("orders", accepts={**ORDERS.accepts, "Selling": {"any": ["Order"]}})
+    member = Member(empty, declaration=more).join()
+    member.connection.close()
+
+
+def test_state_that_loses_a_field_is_applied_only_on_request(empty: Kafka) -> None:
+    had, has = ({"properties": {name: {"type": "integer"}}} for name in ("left", "available"))
+    before, after = (ServiceDeclaration("orders", ORDERS.accepts, state=state) for state in (had, has))
+    apply(empty, [before], 1, 1)
+    with pytest.raises(DeclarationError, match=r"no field left any more.*--replace"):
+        apply(empty, [after])
+    assert read_catalog(empty).services["orders"]["state"] == had
+    assert "changed service orders in the catalog" in apply(empty, [after], replace=True)
 
 
 def test_every_delay_has_a_topic_and_a_dropped_one_is_named(empty: Kafka) -> None:

@@ -1,12 +1,15 @@
 """What the next release of a service does to messages in flight, told from two entries of the catalog."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from conversations import Contract, Service, message_type
-from conversations.protocol.release_changes import changes, is_another_program
+from conversations.errors import DeclarationError
+from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.release_changes import changes, check_release, is_another_program
 
 
 @message_type("Order")
@@ -98,6 +101,55 @@ def test_each_change_that_has_an_effect_is_named(
     found = changes(before, after)
     assert len(found) == len(told), found
     assert all(text in line for text, line in zip(told, found, strict=True)), found
+
+
+class Stock(BaseModel):
+    left: int = 0
+
+
+class Renamed(BaseModel):
+    available: int = 0
+
+
+class Held(BaseModel):
+    left: int = 0
+    held: dict[str, int] = {}
+
+
+class Texts(BaseModel):
+    left: str = ""
+
+
+def stock(state: type[BaseModel] | type[dict[str, object]], version: int = 1) -> ServiceDeclaration:
+    contract = Contract("Trade", sent_by_initiator=[Old], sent_by_target=[Receipt])
+    return Service[Any]("stock", accepts=[contract], state=state, state_version=version).declaration()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (stock(Stock), stock(Stock), []),
+        (stock(Stock), stock(Held), ["the state has the new field held: stored state gets the default"]),
+        (stock(Stock), stock(Texts), ["field left of the state has another type"]),
+        (stock(Stock), stock(Renamed, 2), ["goes from version 1 to 2: at workers of the older release"]),
+        (stock(Stock), stock(dict), []),
+        (stock(dict), stock(Stock), []),
+    ],
+)
+def test_each_change_of_state_is_named(before: ServiceDeclaration, after: ServiceDeclaration, told: list[str]) -> None:
+    found = changes(before.entry(4), after.entry(4))
+    assert len(found) == len(told), found
+    assert all(text in line for text, line in zip(told, found, strict=True)), found
+    check_release(before.entry(4), after)
+
+
+@pytest.mark.parametrize(("before", "after"), [(Stock, Renamed), (Held, Stock)])
+def test_state_that_loses_a_field_is_refused(before: type[BaseModel], after: type[BaseModel]) -> None:
+    (gone,) = set(before.model_fields) - set(after.model_fields)
+    with pytest.raises(DeclarationError, match=rf"no field {gone} any more.*state_version=2.*upgrade_state\(1\)"):
+        check_release(stock(before).entry(4), stock(after))
+    check_release(stock(before).entry(4), stock(after, 2))
+    check_release(stock(before, 2).entry(4), stock(after))
 
 
 def test_a_nested_class_that_changed_is_named() -> None:
