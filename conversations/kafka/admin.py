@@ -255,7 +255,7 @@ def _write(
     lines: list[str] = []
     records += [schema_record(*it) for it in schemas.items() if catalog.schemas.get(it[0]) != it[1]]
     if records:
-        lines.append(f"added {_times(len(records), 'schema')} to the catalog")
+        lines.append(f"added {_times(len(records), 'schema')} of envelopes and commands to the catalog")
     for declaration, partitions in declarations:
         entry, before = declaration.entry(partitions), catalog.services.get(declaration.name)
         if before != entry:
