@@ -17,6 +17,7 @@ from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
 from conversations.poison import PoisonPolicy, Subject, hidden_by, waits
+from conversations.protocol.codes import CONTRACT_TWICE
 from conversations.protocol.contract import (
     DEFAULT_LIFETIME,
     Contract,
@@ -410,7 +411,9 @@ def _by_name(service: str, contracts: Sequence[Contract]) -> Mapping[str, Contra
     named: dict[str, Contract] = {}
     for contract in contracts:
         if named.setdefault(contract.name, contract) is not contract:
-            raise DeclarationError(f"service {service!r} names two different contracts {contract.name!r}")
+            raise DeclarationError(
+                f"service {service!r} names two different contracts {contract.name!r} (8404)", code=CONTRACT_TWICE
+            )
     return named
 
 
