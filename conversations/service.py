@@ -202,7 +202,11 @@ class Service(Generic[S]):
         return self._on_event("timer", contracts, 1, time_limit)
 
     def on_error(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnMessage[PeerError, S]:
-        """Register a handler ``(error, dialog)``, called when the dialog ended with an error. Afterwards this side ends too."""
+        """Register a handler ``(error, dialog)``, called when the dialog ended with an error. Afterwards this side ends too.
+
+        ``error.error_class`` tells what can be done about the error, and ``docs/codes.md`` lists all codes. Without a handler, a system error is
+        a warning in the log, and the event ``DIALOG_BROKEN``.
+        """
         return self._on_event("error", contracts, 2, time_limit)
 
     def _on_event(

@@ -232,8 +232,8 @@ def check_timer_time(at: int, expires_at: int) -> None:
     """
     if at >= expires_at:
         raise LocalError(
-            f"the timer would be due {at - expires_at} microseconds after the end of the dialog's lifetime, so it would never fire (8410). "
-            "on_error is called at the end of the lifetime; message.expires_at tells when that is",
+            "the timer is not due before the end of the dialog's lifetime, so it would never fire (8410). At the end of the lifetime "
+            "on_error is called; dialog.message.expires_at tells when that is",
             code=codes.TIMER_BEYOND_LIFETIME,
         )
 
