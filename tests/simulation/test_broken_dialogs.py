@@ -12,7 +12,7 @@ from conversations.protocol.codes import LIFETIME, NOT_CONVERSING
 from conversations.protocol.command import Begin, End, Send
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.events import ConversationId, DialogBroken
-from conversations.protocol.topics import events_topic
+from conversations.protocol.topics import QUEUE, events_topic, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import visible
 from conversations.worker.broken_dialogs import KINDS, PAUSE, BrokenDialogs
@@ -128,6 +128,19 @@ def test_a_dialog_whose_handler_is_told_is_not_reported() -> None:
         sim.peer("web").begin_dialog("keen", SILENT).send(Say(text="anybody?"))
         sim.advance(timedelta(minutes=11))
         assert told == [("LIFETIME", "recoverable")]
+        assert facts(sim) == []
+
+
+def test_an_undeliverable_envelope_has_an_event_of_its_own() -> None:
+    with Simulation(deaf(ECHO)) as sim:
+        sim.broker.create_service("small", 1)
+        sim.broker.limits[service_topic(sim.broker.namespace, "small", QUEUE)] = 4_000
+        conversation = records.drawn(sim)
+        large = Send("Say", "application/json", Say(text="x" * 5_000).model_dump_json().encode())
+        records.command(sim, "deaf", conversation, Begin("small", "Echo"), large)
+        sim.run()
+        assert [it["conversation"] for it in events(sim, "UNDELIVERABLE")] == [str(conversation)]
+        assert sim.open_dialogs() == []
         assert facts(sim) == []
 
 

@@ -10,6 +10,7 @@ import typer
 
 from conversations.protocol.code_table import TABLE, nearest, rows_of
 from conversations.protocol.codes import Code
+from conversations_ops.cli.kafka_options import Command
 from conversations_ops.cli.output import Json, show, show_error
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.tables import as_text
@@ -19,7 +20,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,10}")
 COLUMNS = ("code", "name", "class", "detected by", "told", "raised", "text")
 
 
-@app.command("codes", context_settings={"ignore_unknown_options": True})  # -8462 is a code, and no option
+@app.command("codes", cls=Command, context_settings={"ignore_unknown_options": True})  # -8462 is a code, and no option
 def codes(
     number: Annotated[
         str,
