@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
     from conversations.local import local
     from conversations.pending import Pending
     from conversations.poison import PoisonPolicy, Then
+    from conversations.protocol.codes import ErrorClass
     from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, message_type
     from conversations.run import run
     from conversations.service import QueueDisabled, Service
@@ -78,6 +79,7 @@ _HOMES = {
     "local": ("local",),
     "pending": ("Pending",),
     "poison": ("PoisonPolicy", "Then"),
+    "protocol.codes": ("ErrorClass",),
     "protocol.contract": ("ANY_SERVICE", "Contract", "MessageType", "message_type"),
     "run": ("run",),
     "service": ("QueueDisabled", "Service"),
@@ -86,7 +88,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ANY_SERVICE", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
-    "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewerState", "NoWorkerHere",
+    "ErrorClass", "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewerState", "NoWorkerHere",
     "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
     "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip

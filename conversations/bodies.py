@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from conversations.errors import DeclarationError, InvalidBody, Verdict
 from conversations.protocol import strict
+from conversations.protocol.codes import BODY_NOT_EMPTY
 from conversations.protocol.contract import NEWEST, MessageType
 from conversations.protocol.envelope import message_run
 
@@ -95,12 +96,14 @@ class _NoBody:
 
     def encode(self, body: Any) -> bytes:
         if body is not None:
-            raise InvalidBody(f"{self.name}: the message type has no body; send None")
+            raise InvalidBody(f"{self.name}: the message type has no body; send None (8430)", code=BODY_NOT_EMPTY)
         return b""
 
     def decode(self, data: bytes) -> None:
         if data:
-            raise InvalidBody(f"{self.name}: the message type has no body, {len(data)} bytes arrived")
+            raise InvalidBody(
+                f"{self.name}: the message type has no body, {len(data)} bytes arrived", code=BODY_NOT_EMPTY
+            )
 
 
 class UnknownBody(_NoBody):

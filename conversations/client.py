@@ -39,12 +39,14 @@ from conversations.protocol.admission import (
     check_error,
     check_key,
     check_service,
+    check_timer_time,
     check_to_group,
     command_too_large,
     expiry,
     micros,
     not_initiated,
 )
+from conversations.protocol.codes import LocalCode
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
@@ -147,23 +149,33 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
     def set_timer(self, after: timedelta) -> None:
-        """Note the request to set the dialog's timer. The time begins when the owner of the dialog carries out the command."""
+        """Note the request to set the dialog's timer. The time begins when the owner of the dialog carries out the command.
+
+        Raises:
+            DialogEnded: an earlier request of this block ended the dialog (8458).
+            LocalError: the block begins the dialog, and the timer is not due before the end of its lifetime (8410). In other blocks, the
+                owner of the dialog refuses the command.
+        """
         self._check_open(codes.TIMER_REFUSED)
-        self._operations.append(SetTimer(later(0, micros(after, "a timer"))))
+        due = later(0, micros(after, "a timer"))
+        begun = self._operations[0] if self._operations else None
+        if isinstance(begun, Begin) and begun.lifetime > 0:
+            check_timer_time(due, begun.lifetime)
+        self._operations.append(SetTimer(due))
 
     def cancel_timer(self) -> None:
         """Note the request to cancel the dialog's timer."""
         self._check_open(codes.TIMER_REFUSED)
         self._operations.append(SetTimer(-1))
 
-    def _check_open(self, code: int) -> None:
+    def _check_open(self, code: LocalCode) -> None:
         if not self._inside:
             raise LocalError(
                 "a client's write is a block: use the verbs inside `with dialog:` or `async with dialog:`; "
                 "the end of the block sends the requests"
             )
         if self._ended:
-            raise DialogEnded(f"the dialog was ended in this block ({code})", code=code)
+            raise DialogEnded(f"the dialog was ended in this block ({code.number})", code=code)
 
     # -- leaving the block --------------------------------------------------------------------------
 

@@ -392,12 +392,14 @@ class Dialog(Generic[S]):
 
         Raises:
             DialogEnded: the dialog is over (8458).
-            LocalError: the time is negative, or not a timedelta.
+            LocalError: the timer is not due before the end of the dialog's lifetime (8410), or the time is negative, or not a timedelta.
         """
         self._draft.check_open()
         check_timer(self._draft.state_of(self._party))
         now = self._draft.room.now
-        self._draft.ask(self._party, SetTimer(later(now, admission.micros(after, "a timer")) - now), now)
+        at = later(now, admission.micros(after, "a timer"))
+        admission.check_timer_time(at, self._party.endpoint.expires_at)
+        self._draft.ask(self._party, SetTimer(at - now), now)
 
     def cancel_timer(self) -> None:
         """Cancel the timer, if it is set."""
@@ -481,8 +483,8 @@ class Group(Generic[S]):
         Raises:
             UnknownService: the catalog does not name the service (8490), and ``wait_for_service`` is False.
             UnknownContract: the service does not declare that it initiates this contract (8425).
-            LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8490), ``contract`` is not a ``Contract`` (8425),
-                ``to_group`` does not fit the contract (8494), or the group is full.
+            LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8412), ``contract`` is not a ``Contract`` (8425),
+                ``to_group`` does not fit the contract (8494), or the group is full (50007).
         """
         self._draft.check_open()
         room = self._draft.room

@@ -1,12 +1,12 @@
 """Every exception of the package.
 
 ConversationError             has a code of Service Broker's error table
- ├─ LocalError                you asked for something impossible; raised immediately, nothing changed
+ ├─ LocalError                you asked for something impossible; raised immediately, nothing changed; docs/codes.md has the codes
  │   ├─ DialogEnded           8429 (or 8427, 8458): the dialog's state does not allow the verb
  │   ├─ HandlerOver           the handler of the dialog object is over; it can make no more requests
  │   ├─ NotInContract         8431: the contract does not know the message type
  │   ├─ WrongDirection        8432, 8434: the other side sends this message type
- │   ├─ InvalidBody           9615: the body does not fit its message type
+ │   ├─ InvalidBody           9615, 8430: the body does not fit its message type
  │   ├─ BodyTooLarge          8459: the body, or the requests of one command, have too many bytes
  │   ├─ UnknownContract       8425: the service does not declare the contract
  │   ├─ UnknownService        8490: the catalog does not name the service with which a dialog would begin
@@ -44,16 +44,20 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
+from conversations.protocol import codes
+from conversations.protocol.code_table import class_of_error, of_error
+from conversations.protocol.codes import ErrorClass, LocalCode
+
 
 class ConversationError(Exception):
-    """An error about a conversation. ``code`` is Service Broker's number of the error, 0 if it has no number."""
+    """An error about a conversation. ``code`` is its number in the table of codes (``docs/codes.md``), 0 if it has no number."""
 
     code: int = 0
 
-    def __init__(self, message: str = "", *, code: int | None = None) -> None:
+    def __init__(self, message: str = "", *, code: LocalCode | None = None) -> None:
         super().__init__(message or (self.__doc__ or "").split("\n", 1)[0])
         if code is not None:
-            self.code = code
+            self.code = code.number
 
 
 class LocalError(ConversationError):
@@ -63,7 +67,7 @@ class LocalError(ConversationError):
 class DialogEnded(LocalError):
     """The state of the dialog does not allow this verb."""
 
-    code = 8429
+    code = codes.SEND_REFUSED.number
 
 
 class HandlerOver(LocalError):
@@ -73,37 +77,37 @@ class HandlerOver(LocalError):
 class NotInContract(LocalError):
     """The contract does not know this message type."""
 
-    code = 8431
+    code = codes.TYPE_NOT_IN_CONTRACT.number
 
 
 class WrongDirection(LocalError):
     """The contract lets only the other side send this message type."""
 
-    code = 8432
+    code = codes.ONLY_TARGET_SENDS.number
 
 
 class InvalidBody(LocalError):
     """The body does not fit its message type."""
 
-    code = 9615
+    code = codes.INVALID_BODY.number
 
 
 class BodyTooLarge(LocalError):
     """The body is larger than a message may be."""
 
-    code = 8459
+    code = codes.BODY_TOO_LARGE.number
 
 
 class UnknownContract(LocalError):
     """The service does not declare this contract."""
 
-    code = 8425
+    code = codes.UNKNOWN_CONTRACT.number
 
 
 class UnknownService(LocalError):
     """The catalog does not name the service with which a dialog would begin."""
 
-    code = 8490
+    code = codes.NO_SUCH_SERVICE.number
 
 
 class NoWorkerHere(LocalError):
@@ -111,11 +115,28 @@ class NoWorkerHere(LocalError):
 
 
 class PeerError(ConversationError):
-    """The dialog ended with an error: positive codes are the peer application's, negative codes are this library's."""
+    """The dialog ended with an error: positive codes are the peer application's, negative codes are this library's.
+
+    Args:
+        code: the number of the error, as it was on the wire.
+        description: the text of the error.
+    """
 
     def __init__(self, code: int, description: str) -> None:
-        super().__init__(f"{code}: {description}", code=code)
+        super().__init__(f"{code}: {description}")
+        self.code = code
         self.description = description
+
+    @property
+    def name(self) -> str:
+        """Name of the code in the table of codes (``docs/codes.md``); empty for an application's code, and for a code in no table."""
+        row = of_error(self.code)
+        return "" if row is None else row.name
+
+    @property
+    def error_class(self) -> ErrorClass:
+        """What this side can do about the error. A system code that is in no table is unclassified."""
+        return class_of_error(self.code)
 
 
 class NotAccepted(ConversationError):
@@ -137,7 +158,17 @@ class RequestTimeout(ConversationError):
 
 
 class DeclarationError(Exception):
-    """A declaration is incomplete or contradicts itself, the code or the catalog. The message tells how to correct it."""
+    """A declaration is incomplete or contradicts itself, the code or the catalog. The message tells how to correct it.
+
+    ``code`` is its number in the table of codes (``docs/codes.md``), 0 if it has no number.
+    """
+
+    code: int = 0
+
+    def __init__(self, message: str, *, code: LocalCode | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code.number
 
 
 class StateUpgradeError(Exception):

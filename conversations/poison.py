@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from conversations.errors import DeclarationError, GiveUp, LocalError, NewerState, RetryLater
 from conversations.protocol.admission import check_error
-from conversations.protocol.codes import POISON, POISON_DESCRIPTION
+from conversations.protocol.codes import POISON
 from conversations.protocol.contract import Contract, MessageType, as_message_type
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 
@@ -72,9 +72,9 @@ class PoisonPolicy:
     With jitter, messages that failed at the same time are not all tried again at the same time.
     """
     then: Then = Then.HOLD
-    code: int = POISON
+    code: int = POISON.number
     """Only for ``END_DIALOG``: positive code of the error with which the dialog ends."""
-    description: str = POISON_DESCRIPTION
+    description: str = POISON.text
     """Only for ``END_DIALOG``: text of the error with which the dialog ends."""
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class PoisonPolicy:
             raise DeclarationError(
                 f"a poison policy: the description is a text of at most {DESCRIPTION_LIMIT} characters"
             )
-        if self.then is not Then.END_DIALOG and (self.code, self.description) != (POISON, POISON_DESCRIPTION):
+        if self.then is not Then.END_DIALOG and (self.code, self.description) != (POISON.number, POISON.text):
             raise DeclarationError(
                 "a poison policy: code and description are allowed only where then is Then.END_DIALOG"
             )
@@ -118,7 +118,7 @@ class PoisonPolicy:
     @classmethod
     def service_broker(cls) -> PoisonPolicy:
         """Return the policy of Service Broker's sample: three more attempts at once, then the dialog ends with error 500."""
-        return cls(delays=(AT_ONCE,) * 3, then=Then.END_DIALOG, code=POISON, description=POISON_DESCRIPTION)
+        return cls(delays=(AT_ONCE,) * 3, then=Then.END_DIALOG, code=POISON.number, description=POISON.text)
 
     @property
     def message_name(self) -> str | None:

@@ -17,6 +17,7 @@ from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
 from conversations.poison import PoisonPolicy, Subject, hidden_by, waits
+from conversations.protocol.codes import CONTRACT_TWICE
 from conversations.protocol.contract import (
     DEFAULT_LIFETIME,
     Contract,
@@ -201,7 +202,11 @@ class Service(Generic[S]):
         return self._on_event("timer", contracts, 1, time_limit)
 
     def on_error(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnMessage[PeerError, S]:
-        """Register a handler ``(error, dialog)``, called when the dialog ended with an error. Afterwards this side ends too."""
+        """Register a handler ``(error, dialog)``, called when the dialog ended with an error. Afterwards this side ends too.
+
+        ``error.error_class`` tells what can be done about the error, and ``docs/codes.md`` lists all codes. Without a handler, a system error is
+        a warning in the log, and the event ``DIALOG_BROKEN``.
+        """
         return self._on_event("error", contracts, 2, time_limit)
 
     def _on_event(
@@ -410,7 +415,9 @@ def _by_name(service: str, contracts: Sequence[Contract]) -> Mapping[str, Contra
     named: dict[str, Contract] = {}
     for contract in contracts:
         if named.setdefault(contract.name, contract) is not contract:
-            raise DeclarationError(f"service {service!r} names two different contracts {contract.name!r}")
+            raise DeclarationError(
+                f"service {service!r} names two different contracts {contract.name!r} (8404)", code=CONTRACT_TWICE
+            )
     return named
 
 

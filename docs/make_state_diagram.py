@@ -55,7 +55,7 @@ def table() -> str:
         cells = []
         for trigger in Trigger:
             target = TRANSITIONS.get((state, trigger))
-            cells.append(SHORT[target] if target is not None else f"*{REFUSALS[state, trigger]}*")
+            cells.append(SHORT[target] if target is not None else f"*{REFUSALS[state, trigger].number}*")
         lines.append(f"| **{SHORT[state]}** {words(state)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -1,7 +1,7 @@
 """Admission: which records are accepted, and which requests are allowed. Workers, clients and Spark jobs use the same rules.
 
 A **record** that breaks a ``Rule`` is set aside with its bytes. Its number does not count as accepted, and no dialog changes. A **request**
-that is not allowed raises an error at once and changes nothing. The error has Service Broker's code (``protocol.codes``).
+that is not allowed raises an error at once and changes nothing. The error has Service Broker's code (``protocol.codes``), or one from 50001.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from conversations.errors import BodyTooLarge, InvalidBody, LocalError, UnknownContract, UnknownService
 from conversations.protocol import codes
+from conversations.protocol.codes import LocalCode
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import HEADER_NAME, IDENTITY, header_of
@@ -119,10 +120,10 @@ def check_service(name: object) -> None:
     """Check that a service can have this name.
 
     Raises:
-        LocalError: no service can have this name (8490).
+        LocalError: no service can have this name (8412).
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise LocalError(f"{name!r:.200} cannot be the name of a service (8490)", code=codes.NO_SUCH_SERVICE)
+        raise LocalError(f"{name!r:.200} cannot be the name of a service (8412)", code=codes.SERVICE_NAME_INVALID)
 
 
 def unknown_service(name: str) -> UnknownService:
@@ -150,14 +151,17 @@ def check_key(key: object) -> None:
     """Check the key of a conversation group.
 
     Raises:
-        LocalError: the key is no text, is empty or too long, or cannot be encoded in UTF-8.
+        LocalError: the key is no text, is empty or too long, or cannot be encoded in UTF-8 (8414).
     """
     if (
         not isinstance(key, str)
         or not 0 < len(key.encode("utf-8", "replace")) <= KEY_BYTES
         or sendable(key, KEY_BYTES) != key
     ):
-        raise LocalError(f"the key of a group is a text of 1 to {KEY_BYTES} bytes in UTF-8, not {key!r:.200}")
+        raise LocalError(
+            f"the key of a group is a text of 1 to {KEY_BYTES} bytes in UTF-8, not {key!r:.200} (8414)",
+            code=codes.GROUP_INVALID,
+        )
 
 
 def check_to_group(contract: Contract, service: str, to_group: str | None) -> None:
@@ -188,8 +192,8 @@ def check_to_group(contract: Contract, service: str, to_group: str | None) -> No
     check_key(to_group)
 
 
-def micros(duration: timedelta, what: str) -> int:
-    """Turn a duration into microseconds; ``what`` names the duration in an error.
+def micros(duration: timedelta, what: str, negative: LocalCode | None = None) -> int:
+    """Turn a duration into microseconds; ``what`` names the duration in an error, and ``negative`` is the code for a negative duration.
 
     Raises:
         LocalError: the duration is not a timedelta, or is negative.
@@ -198,7 +202,7 @@ def micros(duration: timedelta, what: str) -> int:
         raise LocalError(f"{what} takes a timedelta, not {duration!r}")
     amount = duration // timedelta(microseconds=1)
     if amount < 0:
-        raise LocalError(f"{what} cannot have a negative duration: {duration}")
+        raise LocalError(f"{what} cannot have a negative duration: {duration}", code=negative)
     return amount
 
 
@@ -210,12 +214,28 @@ def expiry(now: int, lifetime: timedelta | None, contract: Contract, default: in
     Raises:
         LocalError: the lifetime is not positive (8411).
     """
-    amount = contract.lives(default) if lifetime is None else micros(lifetime, "a lifetime")
+    amount = (
+        contract.lives(default) if lifetime is None else micros(lifetime, "a lifetime", codes.LIFETIME_NOT_POSITIVE)
+    )
     if amount is None:
         return NEVER
     if amount == 0:
         raise lifetime_not_positive(amount)
     return later(now, amount)
+
+
+def check_timer_time(at: int, expires_at: int) -> None:
+    """Check that a timer is due before the end of the dialog's lifetime; ``expires_at`` is ``NEVER`` if the lifetime is unlimited.
+
+    Raises:
+        LocalError: the timer is due at the end of the lifetime, or after it (8410). It would never fire.
+    """
+    if at >= expires_at:
+        raise LocalError(
+            "the timer is not due before the end of the dialog's lifetime, so it would never fire (8410). At the end of the lifetime "
+            "on_error is called; dialog.message.expires_at tells when that is",
+            code=codes.TIMER_BEYOND_LIFETIME,
+        )
 
 
 def lifetime_not_positive(lifetime: int) -> LocalError:

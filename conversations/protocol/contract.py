@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from conversations.errors import DeclarationError, NotInContract, WrongDirection
-from conversations.protocol.codes import ONLY_INITIATOR_SENDS, ONLY_TARGET_SENDS
+from conversations.protocol import codes
 from conversations.protocol.topics import check_name
 
 M = TypeVar("M")
@@ -165,7 +165,9 @@ class Contract:
         if not isinstance(lifetime, timedelta | None):
             raise DeclarationError(f"contract {name!r}: the lifetime is a timedelta or None, not {lifetime!r:.80}")
         if lifetime is not None and lifetime <= timedelta(0):
-            raise DeclarationError(f"contract {name!r}: the lifetime must be more than zero (8411)")
+            raise DeclarationError(
+                f"contract {name!r}: the lifetime must be more than zero (8411)", code=codes.LIFETIME_NOT_POSITIVE
+            )
         self.lifetime = lifetime
         self.group_named_by = frozenset(_service_names(name, group_named_by))
         by_initiator, by_target, by_any = (
@@ -180,9 +182,12 @@ class Contract:
         self.by_target = {t.name: t for t in (*by_target, *by_any)}
         self.types = {t.name: t for t in (*by_initiator, *by_target, *by_any)}
         if len(self.types) < len(by_initiator) + len(by_target) + len(by_any):
-            raise DeclarationError(f"contract {name!r} names a message type twice (8403)")
+            raise DeclarationError(f"contract {name!r} names a message type twice (8403)", code=codes.TYPE_TWICE)
         if not self.by_initiator:
-            raise DeclarationError(f"contract {name!r}: the initiator must be allowed to send something (8492)")
+            raise DeclarationError(
+                f"contract {name!r}: the initiator must be allowed to send something (8492)",
+                code=codes.INITIATOR_SENDS_NOTHING,
+            )
         self._by_class = {
             from_initiator: {t.body: t for t in types.values() if isinstance(t.body, type)}
             for from_initiator, types in ((True, self.by_initiator), (False, self.by_target))
@@ -248,7 +253,9 @@ class Contract:
         if name not in self.types:
             known = ", ".join(self.types)
             return NotInContract(f"contract {self.name!r} has no message type {name!r}; it has: {known}")
-        side, code = ("target", ONLY_TARGET_SENDS) if from_initiator else ("initiator", ONLY_INITIATOR_SENDS)
+        side, code = (
+            ("target", codes.ONLY_TARGET_SENDS) if from_initiator else ("initiator", codes.ONLY_INITIATOR_SENDS)
+        )
         return WrongDirection(f"message type {name!r} is SENT BY {side.upper()} in contract {self.name!r}", code=code)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from conversations.protocol.acknowledgements import ACK_AFTER, ACK_EVERY, FIRST_ACK_AFTER, RESEND_AFTER, RESEND_ASKS
-from conversations.protocol.codes import LIFETIME, Code
+from conversations.protocol.codes import LIFETIME, SystemCode
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
@@ -357,14 +357,14 @@ class Endpoint:
 
     # -- failures on this side ---------------------------------------------------------------------
 
-    def fail(self, code: Code, description: str = "") -> Transmit | None:
+    def fail(self, code: SystemCode, description: str = "") -> Transmit | None:
         """Break the dialog with a system code.
 
         Return the ERROR to transmit, which has no number, or None if the peer must not get an ERROR.
         """
         told = self.state in (State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND)
         self._move(Trigger.PEER_ERROR)
-        text = sendable(description, DESCRIPTION_LIMIT) or code.description
+        text = sendable(description, DESCRIPTION_LIMIT) or code.text
         if self.state is State.ERROR:
             self._broken(Failure(code.number, text))
         return Transmit(Kind.ERROR, NONE, code.number, text) if told else None
@@ -414,7 +414,7 @@ class Endpoint:
     def _expire(self) -> None:
         self._move(Trigger.LIFETIME)
         if self.state is State.ERROR:
-            self._broken(Failure(LIFETIME.number, LIFETIME.description))
+            self._broken(Failure(LIFETIME.number, LIFETIME.text))
 
     def _ask_again(self, now: int) -> Due:
         if self.asked >= RESEND_ASKS:

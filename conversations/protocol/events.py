@@ -105,6 +105,23 @@ class GaveUp(WorkerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class DialogBroken(WorkerEvent):
+    """A dialog with ``peer`` broke with a system code, or was refused, and no ``on_error`` handler and no client of this service is told.
+
+    ``by`` is the service that found the error; it is empty if that is not known any more. ``dialogs`` is the number of dialogs that broke
+    alike since the last such event; ``conversation`` is the last of them.
+    """
+
+    NAME = "DIALOG_BROKEN"
+    conversation: ConversationId
+    code: int
+    by: str
+    peer: str
+    why: str
+    dialogs: int
+
+
+@dataclass(frozen=True, slots=True)
 class SkippedByPeer(WorkerEvent):
     """Messages of this service failed at the peer, and the peer skipped them. The dialog goes on. ``numbers`` has the messages' numbers."""
 
@@ -342,7 +359,7 @@ class RedriveEnded(RedriveCounts):
 EVENTS: dict[str, type[Event]] = {
     event.NAME: event
     for event in (
-        SetAside, PartitionSetAside, CopyDamaged, ClockOff, GaveUp, SkippedByPeer, Undeliverable, Undelivered, Unanswerable,
+        SetAside, PartitionSetAside, CopyDamaged, ClockOff, GaveUp, DialogBroken, SkippedByPeer, Undeliverable, Undelivered, Unanswerable,
         QueueDisabled, QueueEnabled, QueuePaused, QueueResumed, BrakeOn, BrakeOff, Resolved, Settled, CommandDone, CommandRefused,
         Returned, Resubmitting, RedriveStarted, RedriveProgress, RedriveStop, RedriveEnded,
     )

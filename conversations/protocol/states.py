@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from conversations.errors import DialogEnded
-from conversations.protocol.codes import END_REFUSED, SEND_REFUSED, TIMER_REFUSED
+from conversations.protocol.codes import END_REFUSED, SEND_REFUSED, TIMER_REFUSED, LocalCode
 
 
 class State(IntEnum):
@@ -119,7 +119,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (CD, Trigger.LIFETIME): CD,
 }
 
-REFUSALS: dict[tuple[State, Trigger], int] = {
+REFUSALS: dict[tuple[State, Trigger], LocalCode] = {
     (SI, Trigger.SEND): SEND_REFUSED,
     (SI, Trigger.END): END_REFUSED,
     (DO, Trigger.SEND): SEND_REFUSED,
@@ -159,7 +159,9 @@ def refuse(state: State, trigger: Trigger) -> None:
     code = REFUSALS.get((state, trigger))
     if code is not None:
         verb = trigger.name.replace("_", " ")
-        raise DialogEnded(f"{verb} is not possible on this dialog: {_WHAT.get(state, state.name)} ({code})", code=code)
+        raise DialogEnded(
+            f"{verb} is not possible on this dialog: {_WHAT.get(state, state.name)} ({code.number})", code=code
+        )
 
 
 def check_timer(state: State) -> None:

@@ -15,6 +15,7 @@ from conversations.errors import DialogEnded, LocalError, PeerError
 from conversations.memory.broker import MemoryBroker
 from conversations.protocol import codes, rows
 from conversations.protocol.admission import check_contract, check_error, check_to_group, expiry, micros
+from conversations.protocol.codes import LocalCode
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.endpoint import NEVER
@@ -107,9 +108,9 @@ class PeerDialog:
         """Cancel the dialog's timer."""
         self._ask(SetTimer(-1))
 
-    def _check_open(self, code: int) -> None:
+    def _check_open(self, code: LocalCode) -> None:
         if self.ended:
-            raise DialogEnded(f"dialog {self.id} is over on the side of {self._peer.name} ({code})", code=code)
+            raise DialogEnded(f"dialog {self.id} is over on the side of {self._peer.name} ({code.number})", code=code)
 
     def _ask(self, *operations: Operation) -> None:
         self._peer.post(self._conversation, self._initiator, self._key, operations)

@@ -40,7 +40,7 @@ state has one owner, and only this owner changes it:
 ``Work``          lanes and their runs, and the suspicion after an unclean start
 ``Groups``        rows of conversation groups: members and state
 ``Parking``       messages and handlers that wait to be tried again
-``Letters``       dead letters, records set aside, events
+``Letters``       dead letters, records set aside, events, broken dialogs to report
 ``Residents``     endpoints in memory
 ================  ================================================================================
 

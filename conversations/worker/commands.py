@@ -81,11 +81,9 @@ def check_there(active: Active) -> None:
     """
     if active.exists:
         return
-    gone = active.tombstone is not None
-    raise DialogEnded(
-        "the dialog is over (8429)" if gone else "no such dialog (8426)",
-        code=codes.SEND_REFUSED if gone else codes.HANDLE_NOT_FOUND,
-    )
+    if active.tombstone is not None:
+        raise DialogEnded("the dialog is over (8429)", code=codes.SEND_REFUSED)
+    raise DialogEnded("no such dialog (8426)", code=codes.HANDLE_NOT_FOUND)
 
 
 # -- one time only ------------------------------------------------------------------------------------------------
@@ -99,12 +97,12 @@ def _check_age(partition: Partition, order: Order, command: Command) -> None:
         raise LocalError(
             "the command is more than a day old, or its client's clock is more than a day behind: it is not known any more "
             "whether the command took effect",
-            code=codes.HANDLE_NOT_FOUND,
+            code=codes.COMMAND_OUT_OF_TIME,
         )
     if max(command.issued_at, drawn or 0) > order.log_time + life:
         # The command's row would be deleted while a repetition is still accepted. Then the repetition would take effect again.
         raise LocalError(
-            "the command is dated more than a day ahead: its client's clock is wrong", code=codes.HANDLE_NOT_FOUND
+            "the command is dated more than a day ahead: its client's clock is wrong", code=codes.COMMAND_OUT_OF_TIME
         )
 
 
@@ -126,7 +124,7 @@ def _check(partition: Partition, key: bytes, command: Command) -> None:
     if row is None:
         return
     if row[8:] != _content(command):
-        raise LocalError("a command with this id and another content took effect before", code=codes.HANDLE_IN_USE)
+        raise LocalError("a command with this id and another content took effect before", code=codes.COMMAND_DIFFERS)
     raise _Repeated
 
 

@@ -28,6 +28,8 @@ class Counts:
     """Dialogs that this side began."""
     accepted: int = 0
     """Dialogs of peers that this side accepted."""
+    broken: int = 0
+    """Dialogs that broke with a system code, or that this side refused, without a handler or a client that was told."""
     closed: int = 0
     """Dialogs that are over on this side."""
     commits: int = 0
@@ -66,6 +68,10 @@ class Counts:
     def count_accepted(self) -> None:
         """Count a dialog of a peer that was accepted."""
         self.accepted += 1
+
+    def count_broken(self) -> None:
+        """Count a dialog that broke without a handler or a client that was told."""
+        self.broken += 1
 
     def count_closed(self) -> None:
         """Count a dialog that is over on this side."""

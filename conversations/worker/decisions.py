@@ -32,7 +32,9 @@ def prepare(partition: Partition, command: Command) -> Effect:
     """
     active, decision = commands.find(partition, command), command.operations[0]
     if len(command.operations) > 1 or not isinstance(decision, Resolve):
-        raise LocalError("a decision about a failed message must stand alone in its command", code=codes.HANDLE_IN_USE)
+        raise LocalError(
+            "a decision about a failed message must stand alone in its command", code=codes.COMMAND_CONTRADICTS
+        )
     commands.check_there(active)
     _decide(partition, active, command, decision)
     return lambda: None
@@ -42,7 +44,7 @@ def _decide(partition: Partition, active: Active, command: Command, decision: Re
     key = active.identity + _HANDLERS[Failed(decision.handler)]
     found = (partition.parking.parks if decision.handler == Failed.MESSAGE else partition.parking.retries).get(key)
     if found is None:
-        raise LocalError("no message or handler of this dialog waits for another attempt", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError("no message or handler of this dialog waits for another attempt", code=codes.DECISION_REFUSED)
     item = partition.parking.head(active, found) if decision.handler == Failed.MESSAGE else None
     _check(found, item, decision)
     number = uuid_text(command.command_id)
@@ -67,16 +69,16 @@ def _decide(partition: Partition, active: Active, command: Command, decision: Re
 
 def _check(found: Park, item: Arrival | None, decision: Resolve) -> None:
     if found.taken:
-        raise LocalError("the message or handler is being tried again right now", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError("the message or handler is being tried again right now", code=codes.DECISION_REFUSED)
     number = NONE if item is None else item.envelope.seq
     if number != decision.number:
         raise LocalError(
-            f"message {decision.number} does not wait: its dialog waits for {number}", code=codes.HANDLE_NOT_FOUND
+            f"message {decision.number} does not wait: its dialog waits for {number}", code=codes.DECISION_REFUSED
         )
     if decision.ticket not in (0, found.row.ticket):
         raise LocalError(
             f"another decision or attempt came first: look again (ticket {found.row.ticket}, not {decision.ticket})",
-            code=codes.HANDLE_NOT_FOUND,
+            code=codes.DECISION_REFUSED,
         )
 
 
@@ -95,7 +97,7 @@ def _skip(partition: Partition, found: Park, item: Arrival, by: str, reason: str
     active, envelope = item.active, item.envelope
     if envelope.kind is not Kind.MESSAGE:
         if not item.accepted:
-            raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=codes.HANDLE_NOT_FOUND)
+            raise LocalError("the peer's END was not tried yet: it cannot be skipped", code=codes.DECISION_REFUSED)
         partition.parking.returned(found, parking.DECIDED)
         partition.parking.skip_head(found, item)
         outbound.finish_end(partition, active)
@@ -111,7 +113,7 @@ def _edit(partition: Partition, found: Park, item: Arrival, body: bytes) -> None
     active, envelope = item.active, item.envelope
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
-        raise LocalError("only a message of the contract has a body that can be edited", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError("only a message of the contract has a body that can be edited", code=codes.DECISION_REFUSED)
     limit = partition.context.settings.limits.body_bytes
     if len(body) > limit:
         raise body_too_large(len(body), limit)
@@ -135,7 +137,7 @@ def _resolve_handler(partition: Partition, active: Active, found: Park, decision
     name = _HANDLERS[Failed(decision.handler)]
     key = active.identity + name
     if decision.action == Action.EDIT:
-        raise LocalError("a timer or an error has no body that could be edited", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError("a timer or an error has no body that could be edited", code=codes.DECISION_REFUSED)
     if decision.action == Action.RETRY:
         _give_back(partition, active, found, rows.RETRY + key, command)
         return

@@ -27,6 +27,7 @@ def collect(partition: Partition) -> bool:
     _pass_bound(partition)
     if partition.context.clock.warns():
         _tell_clock(partition)
+    partition.letters.report_broken()
     if partition.work.suspicion is not None and partition.work.suspicion.announce():
         partition.progress.change()
     if not partition.pending():

@@ -17,6 +17,7 @@ from conversations.protocol.admission import (
     check_error,
     check_key,
     check_service,
+    check_timer_time,
     check_to_group,
     clogged,
     lifetime_not_positive,
@@ -63,14 +64,14 @@ def _draft(partition: Partition, command: Command) -> Draft:
     active = commands.find(partition, command)
     first = command.operations[0]
     if any(isinstance(operation, Begin) for operation in command.operations[1:]):
-        raise LocalError("only the first operation of a command may begin the dialog", code=codes.HANDLE_IN_USE)
+        raise LocalError("only the first operation of a command may begin the dialog", code=codes.COMMAND_CONTRADICTS)
     if isinstance(first, Begin):
         if not command.from_initiator:
-            raise LocalError("only the initiator's side can begin a dialog", code=codes.HANDLE_IN_USE)
+            raise LocalError("only the initiator's side can begin a dialog", code=codes.COMMAND_CONTRADICTS)
         if active.exists or active.tombstone is not None:
-            raise LocalError("a dialog with this id exists already", code=codes.HANDLE_IN_USE)
+            raise LocalError("a dialog with this id exists already", code=codes.DIALOG_EXISTS)
         if active.lane.name != ("", command.key):
-            raise LocalError("an earlier record names another group for this dialog", code=codes.HANDLE_IN_USE)
+            raise LocalError("an earlier record names another group for this dialog", code=codes.GROUP_INVALID)
         active = _begun(partition, active, command, first)
     else:
         commands.check_there(active)
@@ -119,12 +120,16 @@ def _ask(draft: Draft, active: Active, operation: Operation) -> None:
         case EndWithError(code, description):
             check_error(code, description)
             operation = EndWithError(code, sendable(description, DESCRIPTION_LIMIT))
-        case SetTimer():
+        case SetTimer(after):
             check_timer(draft.state_of(active))
+            if after >= 0:
+                check_timer_time(later(draft.room.now, after), active.endpoint.expires_at)
         case Begin() | End() | Cleanup():
             pass
         case Switch() | Settle():
-            raise LocalError("an operation about a partition must stand alone in its command", code=codes.HANDLE_IN_USE)
+            raise LocalError(
+                "an operation about a partition must stand alone in its command", code=codes.COMMAND_CONTRADICTS
+            )
         case Tick() | Resolve() | Report():
             return
     if type(operation) in TRIGGERS:

@@ -414,7 +414,7 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
     if item.handler == rows.TIMER:
         return _timer(partition, active) if active.endpoint.firing else None
     if item.handler == rows.ERROR:
-        return inbound.broken(partition, active)
+        return inbound.broken(partition, active, by="")
     return inbound.deliver(partition, item) if isinstance(item, Arrival) else None
 
 

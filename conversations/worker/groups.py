@@ -17,6 +17,7 @@ from uuid import UUID
 
 from conversations.errors import LocalError
 from conversations.protocol import rows
+from conversations.protocol.codes import GROUP_FULL
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.protocol.rows import GroupRow
@@ -123,10 +124,12 @@ class Groups:
         """Check that another dialog may begin in a group.
 
         Raises:
-            LocalError: the group is full.
+            LocalError: the group is full (50007).
         """
         if self.is_full(lane):
-            raise LocalError(f"group {lane.name[1][:80]!r} has {GROUP_MEMBERS} dialogs: it cannot have more")
+            raise LocalError(
+                f"group {lane.name[1][:80]!r} has {GROUP_MEMBERS} dialogs: it cannot have more (50007)", code=GROUP_FULL
+            )
 
     def close(self, active: Active) -> None:
         """Remove a closed endpoint from a group that initiators name. In other groups it stays a member until its tombstone is deleted."""

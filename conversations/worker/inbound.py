@@ -43,8 +43,8 @@ from conversations.bodies import BodyCodec, UnknownBody
 from conversations.errors import InvalidBody
 from conversations.handlers import Handler
 from conversations.protocol import breaches, codes, letters, rows
-from conversations.protocol.codes import Code
-from conversations.protocol.effects import Due, Reaction
+from conversations.protocol.codes import SystemCode
+from conversations.protocol.effects import Due, Failure, Reaction
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.events import ConversationId, SkippedByPeer
@@ -140,7 +140,7 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
     if reaction is Reaction.ERROR:
         item.accept()
         partition.parking.close(active)
-        return broken(partition, active)
+        return broken(partition, active, by=endpoint.peer)
     if reaction is Reaction.HOLD:
         partition.waiting.hold(active.identity, item.envelope.seq, encode_item(item))
     elif reaction is Reaction.DUPLICATE:
@@ -152,6 +152,8 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
     elif reaction is Reaction.DISCARD:
         _discard(partition, item)
     if endpoint.state is State.CLOSED:
+        if item.envelope.kind is Kind.ERROR:
+            report(partition, active, Failure(item.envelope.code, item.envelope.description), by=endpoint.peer)
         outbound.close(partition, active)
     return None
 
@@ -179,11 +181,12 @@ def _overflow(partition: Partition, item: Arrival) -> Task | None:
     if item.envelope.kind is Kind.MESSAGE:
         partition.letters.dead_letter(item, letters.HELD_AT_END, code=code.number)
         active.endpoint.gave_up_on()
-    outbound.fail(partition, active, code, "Too many messages arrived ahead of a missing one.")
+    ahead = "Too many messages arrived ahead of a missing one."
+    outbound.fail(partition, active, code, ahead)
     limit = partition.context.settings.limits.held_messages
     if item.envelope.seq - active.endpoint.inbound.next <= 2 * limit:
         active.endpoint.inbound.late(item.envelope.seq, limit)  # after ``fail`` has sent the last accepted number
-    return broken(partition, active)
+    return broken(partition, active, partition.context.name, Failure(code.number, ahead))
 
 
 def _discard(partition: Partition, item: Arrival) -> None:
@@ -210,7 +213,7 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
     if envelope.kind is Kind.END:
         return ended(partition, active) if active.endpoint.state is State.DISCONNECTED_INBOUND else None
     if envelope.kind is Kind.ERROR:
-        return broken(partition, active) if active.endpoint.state is State.ERROR else None
+        return broken(partition, active, by=active.endpoint.peer) if active.endpoint.state is State.ERROR else None
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
         if envelope.message_type in active.side.contract.types:
@@ -244,9 +247,9 @@ def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | N
     active = item.active
     if item.envelope.message_type not in active.side.receivers:
         return _wrong_type(partition, item)
-    code = breaches.of_body(initiator=active.endpoint.initiator)
+    code = breaches.of_body(active.side.contract, item.envelope.message_type, initiator=active.endpoint.initiator)
     partition.letters.dead_letter(item, letters.BREACH, failure=error, code=code.number)
-    return breach(partition, active, code, f"{code.description} {error}")
+    return breach(partition, active, code, f"{code.text} {error}")
 
 
 def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | None:
@@ -280,13 +283,16 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
         outbound.end(partition, active)
 
 
-def breach(partition: Partition, active: Active, code: Code, description: str = "") -> Task | None:
+def breach(
+    partition: Partition, active: Active, code: SystemCode, description: str = "", *, is_reported: bool = False
+) -> Task | None:
     """Break the dialog from this side: send an ERROR to the peer, and return the task for ``on_error`` of this side.
 
     The ERROR is in this step's transaction. So the peer's ``on_error`` runs only if the transaction is committed.
     """
     outbound.fail(partition, active, code, description)
-    return broken(partition, active)
+    by = None if is_reported else partition.context.name
+    return broken(partition, active, by, Failure(code.number, description or code.text))
 
 
 # -- the end of a dialog -----------------------------------------------------------------------------------------
@@ -304,21 +310,36 @@ def ended(partition: Partition, active: Active) -> Task | None:
     return Task(active, handler, finish=outbound.finish_end)
 
 
-def broken(partition: Partition, active: Active) -> Task | None:
+def broken(partition: Partition, active: Active, by: str | None, failure: Failure | None = None) -> Task | None:
     """Return the task for ``on_error`` of a broken dialog. This side ends after the handler, or at once if there is no handler.
 
     An ERROR does not wait for its turn, because earlier messages of the peer may never arrive. Held and parked messages become dead
-    letters.
+    letters. ``by`` is the service that found the error; empty if that is not known any more, None if the error is reported already.
+    ``failure`` is the error if this side may be closed already: then no handler is called.
     """
     handler = active.side.on_error
     error = active.endpoint.error
     if active.endpoint.state is not State.ERROR or error is None:
+        if failure is not None:
+            report(partition, active, failure, by)
         outbound.close(partition, active)
         return None
     if handler is None:
+        report(partition, active, error, by)
         outbound.finish_end(partition, active)
         return None
     return Task(active, handler, error=error, finish=outbound.finish_end, without=rows.ERROR)
+
+
+def report(partition: Partition, active: Active, failure: Failure, by: str | None) -> None:
+    """Report a dialog that broke with a system code, because no handler is called. Do nothing if a client of this process is told.
+
+    An error of the peer's application is not reported: it is a part of the contract, and needs no operator.
+    """
+    endpoint = active.endpoint
+    is_awaited = endpoint.initiator and endpoint.conversation in partition.context.watchers
+    if by is not None and failure.code < 0 and not is_awaited:
+        partition.letters.dialog_broke(endpoint.conversation, endpoint.peer, failure, by)
 
 
 # -- time --------------------------------------------------------------------------------------------------------
@@ -336,7 +357,9 @@ def due(partition: Partition, active: Active) -> list[Task]:
     if active.identity in partition.transmission.refused:
         refusal = undelivered.keep(partition, active.identity)
         if active.endpoint.state not in (State.ERROR, State.CLOSED):
-            tasks.append(breach(partition, active, refusal.code, f"{refusal.code.description} {refusal.why}"))
+            tasks.append(
+                breach(partition, active, refusal.code, f"{refusal.code.text} {refusal.why}", is_reported=True)
+            )
     for reason in active.endpoint.due(partition.context.now):
         partition.touch(active)
         if reason is Due.ACK:
@@ -351,10 +374,11 @@ def due(partition: Partition, active: Active) -> list[Task]:
         elif reason is Due.TIMER:
             tasks.append(timer(active))
         elif reason is Due.BROKEN:
-            tasks.append(broken(partition, active))
+            tasks.append(broken(partition, active, by=""))
         else:
             outbound.conclude(partition, active)
-            tasks.append(broken(partition, active))
+            failure = Failure(codes.LIFETIME.number, codes.LIFETIME.text)
+            tasks.append(broken(partition, active, partition.context.name, failure))
     partition.look_in_time(active)
     return [task for task in tasks if task is not None and _is_still_due(task)]
 

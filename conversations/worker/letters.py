@@ -10,8 +10,16 @@ from conversations.bodies import said
 from conversations.ports import Headers, Produced, Record
 from conversations.protocol import rows
 from conversations.protocol.command import Command
+from conversations.protocol.effects import Failure
 from conversations.protocol.envelope import Envelope
-from conversations.protocol.events import Origin, SetAside, WorkerEvent, encode_worker_event
+from conversations.protocol.events import (
+    ConversationId,
+    DialogBroken,
+    Origin,
+    SetAside,
+    WorkerEvent,
+    encode_worker_event,
+)
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import (
     ATTEMPTS,
@@ -45,6 +53,7 @@ from conversations.protocol.letters import (
 from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
 from conversations.worker.active import Arrival, Order
+from conversations.worker.broken_dialogs import BrokenDialogs
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
 from conversations.worker.progress import Progress
@@ -76,7 +85,7 @@ class Leftover(NamedTuple):
 class Letters:
     """Writes the dead letters and the events of one partition."""
 
-    __slots__ = ("_context", "_number", "_outbox", "_progress", "_schedule")
+    __slots__ = ("_broken", "_context", "_number", "_outbox", "_progress", "_schedule")
 
     def __init__(self, number: int, context: Context, outbox: Outbox, progress: Progress, schedule: Schedule) -> None:
         self._number = number
@@ -84,6 +93,7 @@ class Letters:
         self._outbox = outbox
         self._progress = progress
         self._schedule = schedule
+        self._broken = BrokenDialogs()
 
     def dead_letter(
         self,
@@ -159,6 +169,24 @@ class Letters:
             log.warning("an event could not be published: %s", (record[3] or b"").decode())
             return
         self._outbox.produce(record)
+
+    def dialog_broke(self, conversation: bytes, peer: str, error: Failure, by: str) -> None:
+        """Note a dialog that broke with a system code, and that nobody of this service is told of. ``report_broken`` reports it.
+
+        ``by`` is the service that found the error; empty if that is not known any more.
+        """
+        self._context.counts.count_broken()
+        identity = ConversationId(uuid_text(conversation))
+        self._broken.note(DialogBroken(identity, error.code, by, peer, error.description, dialogs=1))
+
+    def report_broken(self) -> None:
+        """Report the noted dialogs, in the log and by events: one event for all dialogs that broke alike, and at most one a minute."""
+        for it in self._broken.due(self._context.now):
+            log.warning(
+                "%d dialogs with %s broke, and no handler of %s was told; the last one is %s: %d %s (found by %s)",
+                it.dialogs, it.peer, self._context.name, it.conversation, it.code, it.why, it.by or "?",
+            )  # fmt: skip
+            self.event(it)
 
     def event_record(self, event: WorkerEvent) -> Produced:
         """Make the record of an event for the events topic."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conversations.dialog import Draft
 from conversations.protocol import letters, rows
-from conversations.protocol.codes import Code
+from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import (
     Begin,
     Cleanup,
@@ -110,7 +110,7 @@ def end_with_error(partition: Partition, active: Active, code: int, description:
     conclude(partition, active)
 
 
-def fail(partition: Partition, active: Active, code: Code, description: str = "") -> None:
+def fail(partition: Partition, active: Active, code: SystemCode, description: str = "") -> None:
     """Break the dialog with a system error code, and tell the peer."""
     said = active.endpoint.fail(code, description)
     if said is not None:

@@ -50,20 +50,22 @@ def prepare_settling(partition: Partition, command: Command) -> Effect:
     """
     operation = command.operations[0]
     if len(command.operations) > 1 or not isinstance(operation, Settle):
-        raise LocalError("an operation about a partition must stand alone in its command", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError(
+            "an operation about a partition must stand alone in its command", code=codes.COMMAND_CONTRADICTS
+        )
     if len(operation.letters) > AT_ONCE:
         raise LocalError(
             f"the command has {len(operation.letters)} letters; one command closes at most {AT_ONCE}",
-            code=codes.HANDLE_NOT_FOUND,
+            code=codes.BODY_TOO_LARGE,
         )
     if beyond := [source.offset for source in operation.letters if not 0 <= source.offset < 1 << 63]:
-        raise LocalError(f"no record has the offset {beyond[0]}", code=codes.HANDLE_NOT_FOUND)
+        raise LocalError(f"no record has the offset {beyond[0]}", code=codes.LETTER_NOT_OPEN)
     names = [_name(partition, source) for source in operation.letters]
     keys = [rows.letter_key(source.topic.lower(), source.offset) for source in operation.letters]
     closed = [name for name, key in zip(names, keys, strict=True) if partition.outbox.read(key) is None]
     if closed:
         raise LocalError(
-            f"these letters are not open (any more): {', '.join(closed)[:500]}", code=codes.HANDLE_NOT_FOUND
+            f"these letters are not open (any more): {', '.join(closed)[:500]}", code=codes.LETTER_NOT_OPEN
         )
 
     def close() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.admission import Rule, told
-from conversations.protocol.codes import Code
-from conversations.protocol.effects import Transmit
+from conversations.protocol.codes import SystemCode
+from conversations.protocol.effects import Failure, Transmit
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.events import SetAside, Unanswerable
@@ -15,9 +15,8 @@ from conversations.protocol.spans import Spans
 from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
-MAY_NOT_NAME = Code(
-    codes.NOT_PERMITTED.number,
-    "The contract does not let the sender name the conversation group at the target (group_named_by).",
+MAY_NOT_NAME = codes.NOT_PERMITTED.with_text(
+    "The contract does not let the sender name the conversation group at the target (group_named_by)."
 )
 BEFORE_THE_FIRST = 16
 """Limit for the tombstone of a dialog that never began here: at most twice this number of messages are noted as missing.
@@ -58,7 +57,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
         return False
     if partition.groups.is_full(active.lane):
         full = f"The conversation group at the target has {GROUP_MEMBERS} dialogs: end some of them first."
-        _refuse(partition, item, Code(codes.NOT_CONVERSING.number, full))
+        _refuse(partition, item, codes.NOT_CONVERSING.with_text(full))
         return False
     endpoint = Endpoint(
         prefix.conversation_id,
@@ -96,11 +95,14 @@ def _set_aside(partition: Partition, item: Arrival, why: str) -> None:
     partition.letters.event(SetAside(item.topic, item.offset, why))
 
 
-def _refuse(partition: Partition, item: Arrival, code: Code) -> None:
-    """Refuse a record: answer with one error per conversation, write a dead letter, and remember the refusal with a tombstone."""
+def _refuse(partition: Partition, item: Arrival, code: SystemCode) -> None:
+    """Refuse a record: answer with one error per conversation, write a dead letter, remember the refusal with a tombstone, and report it."""
     active, envelope = item.active, item.envelope
     _entomb(partition, active, envelope, code.number, dead_lettered=1)
     partition.letters.dead_letter(item, letters.REFUSED, code=code.number)
+    prefix = envelope.prefix
+    failure = Failure(code.number, code.text)
+    partition.letters.dialog_broke(prefix.conversation_id, prefix.from_service, failure, partition.context.name)
     _answer(partition, item, envelope.prefix, _error(code))
 
 
@@ -162,8 +164,8 @@ def _write_tombstone(partition: Partition, active: Active) -> None:
         partition.outbox.write(rows.ENDPOINT + active.identity, rows.encode_tombstone(active.tombstone))
 
 
-def _error(code: Code) -> Transmit:
-    return Transmit(Kind.ERROR, NONE, code.number, code.description)
+def _error(code: SystemCode) -> Transmit:
+    return Transmit(Kind.ERROR, NONE, code.number, code.text)
 
 
 def _answer(partition: Partition, item: Arrival, prefix: Prefix, said: Transmit, ack: int = NONE) -> None:

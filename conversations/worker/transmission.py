@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from conversations.protocol import rows
-from conversations.protocol.codes import Code
+from conversations.protocol.codes import SystemCode
 from conversations.protocol.endpoint import prefix_of
 from conversations.protocol.envelope import HEADER_NAME, decode, encode, header_of, tail_start
 from conversations.protocol.sequencing import NONE
@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
     """The reason why a dialog is given up on: its destination refuses one of its envelopes for good."""
 
     topic: str
-    code: Code
+    code: SystemCode
     why: str
     asked: bool = False
     """True if the dialog's lane already has an item for the refusal."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from conversations.errors import RefusedRecord
 from conversations.protocol import codes, letters, rows
-from conversations.protocol.codes import Code
+from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import decode_command
 from conversations.protocol.envelope import IDENTITY, decode
 from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable
@@ -65,13 +65,13 @@ def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: Refused
     topic, _, key, value, _ = out
     command = decode_command(value)
     item = Leftover(topic, partition.waiting.draw(), key, value, command=command)
-    partition.letters.dead_letter(item, letters.COMMAND_REFUSED, code=-codes.TOO_LARGE.number)
+    partition.letters.dead_letter(item, letters.COMMAND_REFUSED, code=codes.BODY_TOO_LARGE.number)
     why = refused.why if refused is not None else "it cannot be written to"
-    number, code = uuid_text(command.command_id), -codes.TOO_LARGE.number
+    number, code = uuid_text(command.command_id), codes.BODY_TOO_LARGE.number
     partition.letters.event(CommandRefused(number, code, f"{topic} does not take the command: {why}"))
 
 
-def _give_up(partition: Partition, out: tuple[Any, ...], code: Code, why: str) -> None:
+def _give_up(partition: Partition, out: tuple[Any, ...], code: SystemCode, why: str) -> None:
     topic, _, _, value, _ = out
     partition.transmission.give_up(value[IDENTITY], Refusal(topic, code, why))
 

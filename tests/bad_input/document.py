@@ -11,7 +11,7 @@ BEGIN, END = "<!-- {}: from tests/bad_input -->", "<!-- end of {} -->"
 _TOLD = {
     "breach": "ERROR to the sender; `on_error` of this service",
     "held-at-end": "ERROR to the sender; `on_error` of this service",
-    "refused": "ERROR to the sender",
+    "refused": "ERROR to the sender; event `DIALOG_BROKEN`",
 }
 
 

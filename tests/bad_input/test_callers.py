@@ -76,18 +76,18 @@ ROWS = [
     Call("an error with a code of 33 bits", _error(1 << 32, "why"), "LocalError", 8419),
     Call("an error with the code True", _error(True, "why"), "LocalError", 8419),
     Call("an error without a description", _error(5, ""), "LocalError", 8422),
-    Call("a name that is not a valid service name", _begin("no/such service"), "LocalError", 8490),
+    Call("a name that is not a valid service name", _begin("no/such service"), "LocalError", 8412),
     Call("a service that the catalog does not name", _unknown, "UnknownService", 8490),
-    Call("a service name of a megabyte", _begin("s" * MEGABYTE), "LocalError", 8490),
+    Call("a service name of a megabyte", _begin("s" * MEGABYTE), "LocalError", 8412),
     Call("a contract that the service does not initiate", _begin(contract=type(TRADE)("Other", sent_by_any=[Order])), "UnknownContract", 8425),
-    Call("a group name of a megabyte", _begin(group="g" * MEGABYTE), "LocalError"),
-    Call("a group name that UTF-8 cannot encode", _begin(group="\ud800"), "LocalError"),
-    Call("an empty group name", _begin(group=""), "LocalError"),
+    Call("a group name of a megabyte", _begin(group="g" * MEGABYTE), "LocalError", 8414),
+    Call("a group name that UTF-8 cannot encode", _begin(group="\ud800"), "LocalError", 8414),
+    Call("an empty group name", _begin(group=""), "LocalError", 8414),
     Call("a new dialog with an invalid id", _begin(id="no id"), "LocalError", 8426),
     Call("a lifetime of zero", _begin(lifetime=timedelta(0)), "LocalError", 8411),
-    Call("a negative lifetime", _begin(lifetime=timedelta(-1)), "LocalError"),
+    Call("a negative lifetime", _begin(lifetime=timedelta(-1)), "LocalError", 8411),
     Call("an existing dialog with an invalid id", lambda client: client.dialog("no id"), "LocalError", 8426),
-    Call("an existing dialog with a group name of a megabyte", lambda client: client.dialog(f"{client.new_id()}@{'g' * MEGABYTE}"), "LocalError"),
+    Call("an existing dialog with a group name of a megabyte", lambda client: client.dialog(f"{client.new_id()}@{'g' * MEGABYTE}"), "LocalError", 8414),
 ]  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def test_absurd_times_are_the_end_of_time() -> None:
     with LocalClient(web(), Kafka("memory"), MemoryCommands(broker, "web")) as client:
         with client.begin_dialog("shop", GOSSIP, lifetime=timedelta.max) as dialog:
             dialog.send(Order(n=1))
-            dialog.set_timer(timedelta.max)
+            dialog.set_timer(timedelta(days=36_500_000))
         assert len(broker.topics[service_topic(broker.namespace, "web", COMMANDS)][0]) == 1
 
 

@@ -114,7 +114,11 @@ ROWS = [
         lambda order, dialog: dialog.group.begin_dialog("no/such\ud800", GOSSIP),
         "conversations.errors.LocalError",
     ),
-    Junk("sets a timer with the longest possible delay", lambda order, dialog: dialog.set_timer(timedelta.max), ""),
+    Junk(
+        "sets a timer that is due after the end of the lifetime",
+        lambda order, dialog: dialog.set_timer(timedelta.max),
+        "conversations.errors.LocalError",
+    ),
     Junk(
         "begins a dialog with the longest possible lifetime",
         lambda order, dialog: dialog.group.begin_dialog("shop", GOSSIP, lifetime=timedelta.max).send(order),

@@ -42,7 +42,9 @@ CLASSES: dict[Then, type[Sickness]] = {
     Then.SKIP: Skippable, Then.END_DIALOG: Fatal, Then.HOLD: Puzzling, Then.DISABLE_QUEUE: Overwhelming,
 }  # fmt: skip
 POLICIES = [
-    PoisonPolicy(exception=failing, then=then, delays=RETRIES, code=CODES[then] if then is Then.END_DIALOG else POISON)
+    PoisonPolicy(
+        exception=failing, then=then, delays=RETRIES, code=CODES[then] if then is Then.END_DIALOG else POISON.number
+    )
     for then, failing in CLASSES.items()
 ]
 

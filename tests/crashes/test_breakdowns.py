@@ -101,7 +101,7 @@ def test_a_letter_before_the_first_record_is_not_open(mortal: MortalService, off
     mortal.send(Job(n=1))
     works_on(mortal, mortal.worker(), 1)
     (letter,) = dead_letters(mortal.broker, "slow")
-    assert (letter.reason, letter.code) == ("command-refused", codes.HANDLE_NOT_FOUND)
+    assert (letter.reason, letter.code) == ("command-refused", codes.LETTER_NOT_OPEN.number)
 
 
 def test_a_command_that_cannot_be_carried_out_is_refused_and_undone(

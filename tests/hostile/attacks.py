@@ -100,5 +100,7 @@ ATTACKS = (
         "tests/simulation/test_memory_of_dialogs.py::test_an_endpoint_dropped_from_memory_shares_its_groups_lane",
     ),
     Attack("an endless series of messages that fail", "tests/simulation/test_brake.py::test_one_peer_brakes_its_own_messages_alone"),
+    Attack("an endless series of dialogs that break", "tests/simulation/test_broken_dialogs.py::test_a_flood_of_broken_dialogs_is_one_event_a_minute"),
+    Attack("an endless series of invented error codes", "tests/simulation/test_broken_dialogs.py::test_codes_that_a_peer_invents_are_one_kind"),
     Attack("an endless series of dialogs that wait for an operator", decision=_OUTSIDE),
 )  # fmt: skip

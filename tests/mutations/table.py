@@ -57,6 +57,7 @@ _BRAKING = "tests/simulation/test_brake.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _SENDERS = "tests/simulation/test_senders.py::test_"
+_BROKEN = "tests/simulation/test_broken_dialogs.py::test_"
 _BOUNDS = "tests/simulation/test_bounds.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
 _RECORDS = "tests/hostile/test_records.py::test_"
@@ -518,5 +519,33 @@ MUTATIONS = (
     Mutation(
         "263-state-may-lose-a-field",
         "tests/unit/protocol/test_release_changes.py::test_state_that_loses_a_field_is_refused[Stock-Renamed]",
+    ),
+    Mutation(
+        "270-handlers-set-timers-that-never-fire",
+        "tests/unit/test_dialog.py::test_a_timer_that_would_never_fire_is_refused",
+    ),
+    Mutation(
+        "271-commands-set-timers-that-never-fire",
+        f"{_COMMANDS}a_bad_command_has_its_outcome_and_harms_nobody[a timer with the largest possible time]",
+    ),
+    Mutation(
+        "272-a-body-where-none-belongs-has-no-code",
+        "tests/bad_input/test_wire.py::test_a_bad_record_has_its_outcome_and_harms_nobody[a body for a message type without a body]",
+    ),
+    Mutation(
+        "273-dialogs-without-a-handler-break-unseen",
+        f"{_BROKEN}an_expired_dialog_without_a_handler_is_reported_by_its_own_side",
+    ),
+    Mutation("274-refusals-are-not-reported", f"{_BROKEN}a_refused_dialog_is_reported_by_the_service_that_refuses_it"),
+    Mutation(
+        "275-errors-after-the-end-are-dropped",
+        f"{_BROKEN}an_error_that_answers_a_side_that_has_ended_is_reported",
+    ),
+    Mutation("276-each-broken-dialog-is-an-event", f"{_BROKEN}a_flood_of_broken_dialogs_is_one_event_a_minute"),
+    Mutation("277-invented-codes-are-kinds", f"{_BROKEN}codes_that_a_peer_invents_are_one_kind"),
+    Mutation("278-kinds-of-broken-dialogs-pile-up", f"{_BROKEN}only_so_many_kinds_are_remembered"),
+    Mutation(
+        "279-clients-that-were-told-are-reported",
+        "tests/unit/test_local.py::test_a_request_that_is_told_of_its_error_is_not_reported_to_operators",
     ),
 )

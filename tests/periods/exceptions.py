@@ -33,7 +33,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/kafka/transactions.py", "POLL_EVERY"): UNIT,
     ("conversations/local.py", "START_SECONDS"): MACHINE,
     ("conversations/poison.py", "LONGEST"): "longest delay that a policy may have; the application chooses the delays",
-    ("conversations/protocol/codes.py", "LIFETIME_NOT_POSITIVE"): "the number of an error, not a duration",
+    (
+        "conversations/worker/broken_dialogs.py",
+        "PAUSE",
+    ): "how often operators are told of the same failure; no dialog depends on it",
     ("conversations/protocol/contract.py", "DEFAULT_LIFETIME"): "a placeholder for the period `lifetime`",
     ("conversations/protocol/acknowledgements.py", "ACK_EVERY"): UNIT,
     ("conversations/protocol/endpoint.py", "SECOND"): UNIT,

@@ -84,7 +84,7 @@ def test_two_operators_decide_once() -> None:
         assert moody.handled == ["c"]
         assert [found.number for found in sim.parked("moody")] == [2]
         (refused,) = events(sim, "COMMAND_REFUSED")
-        assert refused["code"] == 8426
+        assert refused["code"] == 50005
         sim.decide(it._replace(number=2, ticket=1), by_hand(Action.SKIP))
         sim.run()
         assert "look again" in events(sim, "COMMAND_REFUSED")[-1]["why"]

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from pydantic import BaseModel
 
-from conversations import Client, Contract, Dialog, PeerError, Service
+from conversations import Client, Contract, Dialog, LocalError, PeerError, Service
+from conversations.protocol.codes import LIFETIME, SEND_REFUSED
 
 
 class Ask(BaseModel):
@@ -52,6 +53,12 @@ def wrong_arguments(dialog: Dialog[Total]) -> None:
     dialog.group.state.totl = 3  # E
     dialog.group.begin_dialog("adder", "Sums")  # E
     dialog.group.begin_dialog("adder", SUMS, lifetime=60)  # E
+
+
+def numbers_and_rows_that_are_no_local_codes() -> None:
+    LocalError("text", code=8429)  # E
+    LocalError("text", code=LIFETIME)  # E
+    LocalError("text", code=SEND_REFUSED)
 
 
 def wrong_reply(client: Client) -> None:

@@ -108,8 +108,12 @@ def test_a_message_without_a_body_has_none() -> None:
     codec = codec_of(MessageType("Ping", None))
     assert codec.encode(None) == b""
     codec.decode(b"")
-    with pytest.raises(InvalidBody, match="3 bytes arrived"):
+    with pytest.raises(InvalidBody, match="3 bytes arrived") as refused:
         codec.decode(b"abc")
+    assert refused.value.code == 8430
+    with pytest.raises(InvalidBody, match="send None") as refused:
+        codec.encode(b"")
+    assert refused.value.code == 8430
 
 
 class Opaque:

@@ -225,6 +225,20 @@ def test_lifetimes_are_the_dialogs_the_contracts_or_unlimited(speaker: Speaker) 
     assert refused.value.code == 8411
 
 
+def test_a_timer_that_would_never_fire_is_refused_in_the_block_that_begins_its_dialog(speaker: Speaker) -> None:
+    """8410. The lifetime of another dialog is known to its owner alone."""
+    minute = timedelta(minutes=1)
+    with speaker.client.begin_dialog("shop", SALES, lifetime=minute) as dialog:
+        for after in (minute, 2 * minute, timedelta.max):
+            with pytest.raises(LocalError) as refused:
+                dialog.set_timer(after)
+            assert refused.value.code == 8410
+        dialog.set_timer(minute - timedelta(microseconds=1))
+    with speaker.client.dialog(dialog.id) as later:
+        later.set_timer(timedelta.max)
+    assert [len(command.operations) for command in speaker.written()] == [2, 1]
+
+
 class Deaf:
     """A Kafka that never confirms."""
 

@@ -84,9 +84,30 @@ REFUSED: list[tuple[type[LocalError], int, Deed]] = [
     (LocalError, 8422, lambda d: d.end_with_error(3, "")),
     (UnknownContract, 8425, lambda d: d.group.begin_dialog("store", UNKNOWN)),
     (LocalError, 8411, lambda d: d.group.begin_dialog("store", ORDERS, lifetime=timedelta(0))),
+    (LocalError, 8412, lambda d: d.group.begin_dialog("no such", ORDERS)),
     (LocalError, 0, lambda d: d.set_timer(timedelta(seconds=-1))),
     (LocalError, 0, lambda d: d.set_timer(5)),  # type: ignore[arg-type]  # what somebody in a hurry writes
 ]
+
+
+def test_a_timer_that_would_never_fire_is_refused() -> None:
+    """8410: the lifetime ends before the timer is due, or at the same time. A dialog that this handler began has a lifetime, too."""
+    hour = timedelta(hours=1)
+
+    def set_timers(dialog: Dialog) -> None:
+        mine = dialog.group.begin_dialog("store", ORDERS, lifetime=hour, related=False)
+        for it, after in ((mine, hour), (mine, 2 * hour), (dialog, timedelta.max)):
+            with pytest.raises(LocalError) as refused:
+                it.set_timer(after)
+            assert refused.value.code == 8410
+        mine.send(Ask())
+        mine.set_timer(hour - timedelta(microseconds=1))
+        dialog.send(Answer(number=1))
+
+    sim, applicant = run(set_timers)
+    assert applicant.received() == [Answer(number=1)]
+    assert len(sim.peer("store").dialogs()) == 1
+    sim.check_invariants()
 
 
 @pytest.mark.parametrize(("kind", "code", "deed"), REFUSED)

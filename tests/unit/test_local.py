@@ -7,7 +7,17 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from conversations import Contract, Dialog, LocalError, RequestTimeout, Service, UnknownContract, UnknownService, local
+from conversations import (
+    Contract,
+    Dialog,
+    LocalError,
+    PeerError,
+    RequestTimeout,
+    Service,
+    UnknownContract,
+    UnknownService,
+    local,
+)
 from conversations.handlers import unknown_side
 
 
@@ -65,6 +75,17 @@ def test_a_request_to_a_service_that_nobody_knows_is_refused_at_once() -> None:
     """It does not wait for its time-out."""
     with local(doubler()) as client, pytest.raises(UnknownService, match="'nobody'"):
         client.request("nobody", DOUBLES, Ask(n=1), reply=Answer, timeout=timedelta(hours=1)).result()
+
+
+def test_a_request_that_is_told_of_its_error_is_not_reported_to_operators(caplog: pytest.LogCaptureFixture) -> None:
+    """The service that refuses it reports its own side."""
+    other = Contract("Other", sent_by_initiator=[Ask], sent_by_target=[Answer])
+    with local(doubler(), initiates=[other], name="ada") as client, pytest.raises(PeerError) as broken:
+        client.request("doubler", other, Ask(n=1), reply=Answer, timeout=9 * SECOND).result()
+    assert (broken.value.code, broken.value.name) == (-8408, "CONTRACT_NOT_ACCEPTED")
+    told = [it.getMessage() for it in caplog.records if "broke" in it.getMessage()]
+    assert [text for text in told if "no handler of ada" in text] == []
+    assert len(told) == 1
 
 
 def test_a_time_out_is_a_timedelta() -> None:

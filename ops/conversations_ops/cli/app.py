@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from conversations_ops.cli import broker, dead_letters, declarations, demo, queue, redrive, settings, spark
+from conversations_ops.cli import broker, codes, dead_letters, declarations, demo, queue, redrive, settings, spark
 from conversations_ops.cli import run as running
 from conversations_ops.cli.kafka_options import Group
 from conversations_ops.console import log_lines
@@ -28,6 +28,7 @@ app = typer.Typer(
 app.add_typer(running.app)
 app.add_typer(declarations.app)
 app.add_typer(settings.app)
+app.add_typer(codes.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")

@@ -16,6 +16,7 @@ import typer
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
+from conversations.protocol.codes import POISON
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from conversations_ops.cli import completion, detached, one_letter
@@ -237,8 +238,8 @@ def skip(
 def end(
     context: typer.Context,
     letter: Letter,
-    code: Annotated[int, typer.Option(min=1, help="Error code for the peer.")] = 500,
-    description: Annotated[str, typer.Option(help="Error text for the peer.")] = "Unable to process message.",
+    code: Annotated[int, typer.Option(min=1, help="Error code for the peer.")] = POISON.number,
+    description: Annotated[str, typer.Option(help="Error text for the peer.")] = POISON.text,
     reason: Reason = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,

@@ -18,6 +18,7 @@ WRITTEN: dict[Event, str] = {
     events.CopyDamaged("why"): f'{{"event": "COPY_DAMAGED", {HEAD}, "why": "why"}}',
     events.ClockOff(-1.5): f'{{"event": "CLOCK_OFF", {HEAD}, "seconds": -1.5}}',
     events.GaveUp(ID, "hold", 500, "E: x"): f'{{"event": "GAVE_UP", {HEAD}, "conversation": "{ID}", "then": "hold", "code": 500, "failure": "E: x"}}',
+    events.DialogBroken(ID, -8489, "shop", "web", "too late", 3): f'{{"event": "DIALOG_BROKEN", {HEAD}, "conversation": "{ID}", "code": -8489, "by": "shop", "peer": "web", "why": "too late", "dialogs": 3}}',
     events.SkippedByPeer(ID, (1, 2)): f'{{"event": "SKIPPED_BY_PEER", {HEAD}, "conversation": "{ID}", "numbers": [1, 2]}}',
     events.Undeliverable(ID, -8494, "no", 2): f'{{"event": "UNDELIVERABLE", {HEAD}, "conversation": "{ID}", "code": -8494, "why": "no", "envelopes": 2}}',
     events.Undelivered(ID, 2): f'{{"event": "UNDELIVERED", {HEAD}, "conversation": "{ID}", "envelopes": 2}}',

@@ -37,12 +37,14 @@ def test_only_the_open_states_may_send() -> None:
     """SEND is refused with 8429 exactly where this side cannot speak any more, or not yet."""
     refused = {state for state in State if (state, Trigger.SEND) in REFUSALS}
     assert refused == set(State) - OPEN_STATES
-    assert {REFUSALS[state, Trigger.SEND] for state in refused} == {8429}
+    assert {REFUSALS[state, Trigger.SEND].number for state in refused} == {8429}
 
 
 def test_refusals_carry_service_brokers_numbers() -> None:
     """8429 for SEND, 8427 for the three ways to END."""
-    codes = {trigger: {code for (_, refused), code in REFUSALS.items() if refused is trigger} for trigger in LOCAL}
+    codes = {
+        trigger: {code.number for (_, refused), code in REFUSALS.items() if refused is trigger} for trigger in LOCAL
+    }
     assert codes[Trigger.SEND] == {8429}
     assert codes[Trigger.END] == codes[Trigger.END_WITH_ERROR] == codes[Trigger.CLEANUP] == {8427}
 
