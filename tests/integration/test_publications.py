@@ -112,7 +112,7 @@ def test_handlers_wait_for_a_topic_that_was_deleted_and_a_record_that_it_refuses
         delete_topic(kafka, topic)
         waiting = ask(Order(n=2))
         until(lambda: f"topic {topic} accepts no records now" in caplog.text, "the handler waits", 60)
-        create_topic(kafka, topic, **{"max.message.bytes": "2000"})
+        create_topic(kafka, topic, 1, {"max.message.bytes": "2000"})
         assert waiting().n == 2
         with client.begin_dialog("billing", ORDERS) as dialog:
             dialog.send(Order(n=3, size=900_000))

@@ -375,21 +375,26 @@ def test_a_topic_of_the_namespace_is_not_published_to() -> None:
         Simulation(Service("billing", publishes=[queue]))
 
 
+def publish_many(dialog: Dialog[Any], count: int, size: int) -> None:
+    for _ in range(count):
+        dialog.publish(INVOICES, b"", bytes(size))
+
+
 WRONG: list[tuple[type[LocalError], int, str, Callable[[Dialog[Any]], object]]] = [
     (LocalError, 0, "add it to publishes", lambda d: d.publish("receipts", "k", "v")),
     (LocalError, 0, "the name of a topic", lambda d: d.publish(None, "k", "v")),  # type: ignore[arg-type]
     (LocalError, 9615, "the key", lambda d: d.publish(INVOICES, 7, "v")),  # type: ignore[arg-type]
     (LocalError, 9615, "the value", lambda d: d.publish(INVOICES, "k", {"a": 1})),  # type: ignore[arg-type]
     (LocalError, 9615, "UTF-8", lambda d: d.publish(INVOICES, "k", "\ud800")),
-    (LocalError, 9615, "headers", lambda d: d.publish(INVOICES, "k", "v", headers="n")),
-    (LocalError, 9615, "headers", lambda d: d.publish(INVOICES, "k", "v", headers={"n": None})),  # type: ignore[dict-item]
-    (LocalError, 9615, "headers", lambda d: d.publish(INVOICES, "k", "v", headers={1: "n"})),  # type: ignore[dict-item]
+    (LocalError, 9615, "headers", lambda d: d.publish(INVOICES, "k", "v", headers="n")),  # type: ignore[arg-type]
+    (LocalError, 9615, "headers", lambda d: d.publish(INVOICES, "k", "v", headers={"n": None})),  # type: ignore[arg-type]
+    (LocalError, 9615, "headers", lambda d: d.publish(INVOICES, "k", "v", headers={1: "n"})),  # type: ignore[arg-type]
     (LocalError, 9615, "headers", lambda d: d.publish(INVOICES, "k", "v", headers=7)),  # type: ignore[arg-type]
     (LocalError, 9615, "UTF-8", lambda d: d.publish(INVOICES, "k", "v", headers={"\ud800": "n"})),
     (BodyTooLarge, 8459, "1000001 bytes", lambda d: d.publish(INVOICES, b"k", bytes(1_000_000))),
     (BodyTooLarge, 8459, "bytes", lambda d: d.publish(INVOICES, b"", b"", headers=[("", b"")] * 100_001)),
-    (BodyTooLarge, 8459, "at most 16000000", lambda d: [d.publish(INVOICES, b"", bytes(1_000_000)) for _ in range(17)]),
-    (LocalError, 0, "at most 10000 records", lambda d: [d.publish(INVOICES, b"", b"") for _ in range(10_001)]),
+    (BodyTooLarge, 8459, "at most 16000000", lambda d: publish_many(d, 17, 1_000_000)),
+    (LocalError, 0, "at most 10000 records", lambda d: publish_many(d, 10_001, 0)),
 ]
 
 
@@ -415,7 +420,7 @@ def test_a_wrong_request_raises_at_once(
 
 
 def test_a_record_of_the_largest_size_fits_and_headers_may_be_pairs() -> None:
-    largest = publication(INVOICES, "ä", bytes(999_985), [("n", "1"), ("n", b"")][:1])
+    largest = publication(INVOICES, "ä", bytes(999_985), [("n", "1")])
     assert largest[2:4] == ("ä".encode(), bytes(999_985))
     assert publication(INVOICES, None, None, [("n", "1"), ("n", b"")])[4] == [("n", b"1"), ("n", b"")]
     assert publication(INVOICES, None, None, {})[4] is None

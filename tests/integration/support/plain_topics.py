@@ -1,6 +1,7 @@
 """Plain topics on a real Kafka, as their owners use them: created without us, and read by a consumer of committed records."""
 
 import uuid
+from collections.abc import Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -11,12 +12,13 @@ from conversations.kafka.clients import describe_topics
 from tests.support.waiting import until
 
 PATIENCE = 40.0
+NONE: Mapping[str, str] = {}
 
 
-def create_topic(kafka: Kafka, topic: str, partitions: int = 1, **settings: str) -> str:
+def create_topic(kafka: Kafka, topic: str, partitions: int = 1, settings: Mapping[str, str] = NONE) -> str:
     """Create a topic, and wait until the brokers know it."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(PATIENCE)
+    admin.create_topics([NewTopic(topic, partitions, 1, config=dict(settings))])[topic].result(PATIENCE)
     until(lambda: describe_topics(admin, kafka, [topic])[topic] is not None, "the topic is there", PATIENCE)
     return topic
 
