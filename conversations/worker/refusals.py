@@ -81,6 +81,7 @@ def take_out(
                 continue
             if departure.refuse_publications(partition, failed):
                 anew.append(partition.number)
+                log.warning("partition %d is built anew, because a published record is refused", partition.number)
             else:
                 departure.withdraw(partition, failed)
         context.topics.forget_retries(error.topics.keys())
