@@ -21,11 +21,13 @@ from conversations import (
     Service,
     Then,
 )
+from conversations.protocol import rows
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision
 from conversations.protocol.publications import publication
 from conversations.protocol.topics import QUEUE, partition_of, service_topic
 from conversations.testing import Faults, PeerDialog, PublishedRecord, Simulation
+from conversations.testing.reading import state_of
 
 INVOICES, COPIES = "invoices", "invoices.copies"
 
@@ -145,6 +147,27 @@ def test_a_handler_whose_state_cannot_be_kept_has_published_nothing() -> None:
         sim.run()
         assert sim.published(INVOICES) == []
         assert len(sim.dead_letters("billing")) == 1
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_handler_that_outlives_its_step_publishes_in_the_step_in_which_it_returns(*, dies: bool) -> None:
+    """Until then its message is a row, and nothing is published; if its process dies, the next handler publishes alone."""
+    with Simulation(billing(), faults=Faults(seed=1, slow=1.0), partitions=1) as sim:
+        sim.chance.active = False
+        dialog = order(sim, 1)
+        sim.run()
+        sim.chance.active = True
+        dialog.send(Order(n=2))
+        for _ in range(4):
+            sim._round()
+        sim.chance.active = False
+        assert numbers(sim.published(INVOICES)) == [1]
+        assert [key for key in state_of(sim.broker, "billing")[0] if key.startswith(rows.WAITING)]
+        if dies:
+            sim.crash("billing")
+        sim.run()
+        assert numbers(sim.published(INVOICES)) == answers(dialog) == [1, 2]
+        sim.check_invariants()
 
 
 FAULTS: dict[str, dict[str, float]] = {
