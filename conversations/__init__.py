@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
         NotInContract,
         NoWorkerHere,
         PeerError,
+        PublicationRefused,
         RequestTimeout,
         RetryLater,
         StateUpgradeError,
@@ -67,6 +68,7 @@ _HOMES = {
         "NotAccepted",
         "NotInContract",
         "PeerError",
+        "PublicationRefused",
         "RequestTimeout",
         "RetryLater",
         "StateUpgradeError",
@@ -89,7 +91,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "ANY_SERVICE", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
     "ErrorClass", "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewerState", "NoWorkerHere",
-    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
+    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "PublicationRefused", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
     "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip
 

@@ -23,6 +23,7 @@ from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
+from conversations.protocol.publications import Headers, Publication, Publications, Text, publication
 from conversations.protocol.states import OPEN_STATES, TRANSITIONS, State, check_timer, refuse
 from conversations.protocol.times import later, moment
 from conversations.unrelated_dialogs import AROUND, Apart, take_room
@@ -105,6 +106,14 @@ class Room(Protocol):
     def is_unknown(self, service: str) -> bool:
         """Return True if the catalog does not name a service; False while the catalog cannot be read."""
 
+    def check_publishable(self, topic: str) -> None:
+        """Check that the service publishes to a plain topic, and that the topic takes records now.
+
+        Raises:
+            LocalError: the service does not declare the topic.
+            RetryLater: the topic takes no records now.
+        """
+
 
 _GATE = Lock()
 """Lock for noting a request, and for closing a draft.
@@ -116,7 +125,18 @@ So a request of another thread is either noted before the draft is closed, or re
 class Draft:
     """The requests of one run of a handler, in order, and the new state of the group."""
 
-    __slots__ = ("_over", "_state", "_states", "apart", "asks", "deletes_state", "has_state", "party", "room")
+    __slots__ = (
+        "_over",
+        "_state",
+        "_states",
+        "apart",
+        "asks",
+        "deletes_state",
+        "has_state",
+        "party",
+        "publications",
+        "room",
+    )
 
     def __init__(self, room: Room, party: Party) -> None:
         self.room = room
@@ -126,6 +146,8 @@ class Draft:
         self._state: Any = None
         self._states: dict[bytes, State] | None = None
         self.apart: Apart | None = None
+        self.publications: Publications | None = None
+        """Records for plain topics; None if there are none."""
 
     def close(self) -> None:
         """Refuse each later request, because the handler's run is over."""
@@ -176,6 +198,20 @@ class Draft:
                 self.apart = self.apart or {}
                 self.apart[party.identity] = AROUND
             self.asks.append((party, verb, at))
+
+    def publish(self, record: Publication) -> None:
+        """Note a record for a plain topic.
+
+        Raises:
+            LocalError: the handler publishes too many records.
+            BodyTooLarge: the handler publishes too many bytes (8459).
+            HandlerOver: the handler's run is over.
+        """
+        with _GATE:
+            self.check_open()
+            if self.publications is None:
+                self.publications = Publications()
+            self.publications.add(record)
 
     def state_of(self, party: Party) -> State:
         """Return the state that the endpoint will have when the requests so far are applied."""
@@ -366,6 +402,33 @@ class Dialog(Generic[S]):
             raise RetryLater(CLOGGED, admission.clogged(party.endpoint.peer))
         take_room(draft.apart, party.identity, len(codec.run) + len(data))
         draft.ask(party, Send(codec.name, codec.content_type, data))
+
+    def publish(self, topic: str, key: Text | None, value: Text | None, *, headers: Headers | None = None) -> None:
+        """Append a record to a plain Kafka topic, in the transaction of this handler's other effects. Other programs read the topic.
+
+        If the handler raises, nothing is appended. Each handled message has its records exactly once for readers of committed records
+        (``isolation.level=read_committed``). Records of one conversation group with the same key are in order. The end of the dialog
+        does not drop them. If the topic refuses a record when it is appended, the handler has failed (``PublicationRefused``).
+
+        Args:
+            topic: name of the topic, which ``Service(..., publishes=[...])`` declares.
+            key: the key, which chooses the partition as Kafka's Java client does (murmur2). With None, the client chooses any partition.
+            value: the value. None is a tombstone, which deletes the key in a compacted topic.
+            headers: headers, as a mapping or as pairs. Texts are encoded in UTF-8, also as key and value.
+
+        Raises:
+            LocalError: the service does not declare the topic, an argument has a wrong type (9615), or the handler publishes more than 10,000
+                records.
+            BodyTooLarge: the record has more than 1,000,000 bytes, or the records of this handler have more than 16,000,000 (8459).
+            HandlerOver: the handler of this dialog object is over.
+            RetryLater: the topic is missing, or the worker may not write to it. Do not catch this exception: the worker calls the handler
+                again later.
+        """
+        draft = self._draft
+        draft.check_open()
+        record = publication(topic, key, value, headers)
+        draft.room.check_publishable(topic)
+        draft.publish(record)
 
     def end(self) -> None:
         """End this side, and cancel the timer. The peer learns of the end after all messages that this side sent before.

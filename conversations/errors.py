@@ -12,6 +12,7 @@ ConversationError             has a code of Service Broker's error table
  │   ├─ UnknownService        8490: the catalog does not name the service with which a dialog would begin
  │   └─ NoWorkerHere          a request needs a worker of its service in this process
  ├─ PeerError                 the other side, or this library, ended the dialog with an error
+ ├─ PublicationRefused        a topic refuses a record that a handler published; the handler had no effect
  ├─ NotAccepted               Kafka refused or did not confirm a client's write; running its block again with the same id is harmless
  └─ RequestTimeout            no reply in time; tells whether the peer has acknowledged the request
 DeclarationError              a service's declaration is incomplete or contradicts itself or the catalog
@@ -137,6 +138,19 @@ class PeerError(ConversationError):
     def error_class(self) -> ErrorClass:
         """What this side can do about the error. A system code that is in no table is unclassified."""
         return class_of_error(self.code)
+
+
+class PublicationRefused(ConversationError):
+    """A topic refuses a record that the handler published. So the handler has failed: none of its requests has an effect.
+
+    ``code`` is 8459 if the record is larger than its topic accepts, else 9615. The handler does not get this exception, because it has
+    returned already. A ``PoisonPolicy`` may name it, and the dead letter of the message names it.
+    """
+
+    def __init__(self, topic: str, why: str, *, too_large: bool) -> None:
+        code = BodyTooLarge.code if too_large else InvalidBody.code
+        super().__init__(f"{topic} does not take a record that the handler published: {why} ({code})", code=code)
+        self.topic = topic
 
 
 class NotAccepted(ConversationError):

@@ -126,6 +126,8 @@ def local(
         memory: MemoryBroker | None = broker
         for service in everyone:
             broker.create_service(service.name, 1, service.declaration().retries)
+            for topic in service.publishes:
+                broker.create_topic(topic, 1)
         sink: CommandSink | None = MemoryCommands(broker, name)
         connect = _in_memory(broker)
     else:

@@ -12,7 +12,10 @@ from typing import NamedTuple, Protocol
 
 Headers = list[tuple[str, bytes]]
 Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
-"""A record to append, as a plain tuple. An ``Out`` may be used, too, but is slower to make."""
+"""A record to append, as a plain tuple. An ``Out`` may be used, too, but is slower to make.
+
+A record for a plain topic may have the partition ``ANY_PARTITION``. All other records have the number of a partition.
+"""
 
 
 ANY_SIZE = 1 << 62
@@ -190,8 +193,8 @@ class Connection(Protocol):
     def topic_ids(self) -> Mapping[str, str]:
         """Return the ids of the service's own queue, commands and state topics. A re-created topic has a new id."""
 
-    def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return the topics among ``topics`` that exist and can be written to."""
+    def unwritable(self, topics: Sequence[str]) -> Mapping[str, str]:
+        """Return the topics among ``topics`` that cannot be written to, each with the reason: it is missing, or the right is."""
 
     def queue_end(self, partition: int) -> int:
         """Return the end offset of the queue partition. Records of open transactions are before this offset, too."""

@@ -27,7 +27,7 @@ from conversations.protocol.contract import (
     listed,
 )
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.topics import check_name, delay_name
+from conversations.protocol.topics import check_name, check_plain, delay_name
 
 M = TypeVar("M")
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -83,6 +83,7 @@ class Service(Generic[S]):
         poison: policies for messages whose handler fails. The first policy that matches is applied. The last policy is always
             ``PoisonPolicy()``: three more attempts without a delay, then the dialog waits until an operator decides.
         ignores: message types (class or name) that the service may receive, but does not handle. They need no handler.
+        publishes: names of the plain Kafka topics to which handlers may publish records (``Dialog.publish``). Their owners create them.
 
     Raises:
         DeclarationError: two different contracts have one name, a name is not valid, or an argument has a wrong type. Or a policy is for
@@ -98,6 +99,7 @@ class Service(Generic[S]):
         initiates: Sequence[Contract] = (),
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
+        publishes: Sequence[str] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -110,6 +112,7 @@ class Service(Generic[S]):
         initiates: Sequence[Contract] = (),
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
+        publishes: Sequence[str] = (),
     ) -> None: ...
     def __init__(
         self,
@@ -121,12 +124,14 @@ class Service(Generic[S]):
         initiates: Sequence[Contract] = (),
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
+        publishes: Sequence[str] = (),
     ) -> None:
         self.name = check_name("service", name)
         self.accepts = _by_name(name, as_contracts("accepts", accepts))
         self.initiates = _by_name(name, as_contracts("initiates", initiates))
         ignored = listed("ignores", ignores, "message types")
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignored)
+        self.publishes = frozenset(map(check_plain, listed("publishes", publishes, "names of topics")))
         self.state = StateCodec(name, state, state_version)
         self.upgrades = BodyUpgrades(name)
         self.poison = (*listed("poison", poison, "policies"), PoisonPolicy())
@@ -268,6 +273,7 @@ class Service(Generic[S]):
         return ServiceDeclaration(
             self.name, _plain(self.accepts), _plain(self.initiates), retries,
             shapes_of(types.values()), self.state.version, self.state.schema(), self.longest_lifetime(),
+            sorted(self.publishes),
         )  # fmt: skip
 
     def longest_lifetime(self) -> timedelta:

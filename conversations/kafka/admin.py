@@ -30,6 +30,7 @@ from conversations.protocol.topics import (
     RETRY,
     SERVICE_TOPICS,
     catalog_topic,
+    check_foreign,
     check_name,
     events_topic,
     metrics_topic,
@@ -65,8 +66,8 @@ def apply(
 ) -> list[str]:
     """Create the missing topics of the namespace and of each service, correct the settings of the existing topics, and write the catalog.
 
-    Return a line for each creation and each change, a line for each effect on messages in flight, and a line for each retry topic that is
-    not used any more.
+    Return a line for each creation and each change, a line for each effect on messages in flight, a line for each retry topic that is
+    not used any more, and a line for each missing topic to which a service publishes. Such topics are neither created nor changed.
 
     Args:
         kafka: the cluster and the namespace.
@@ -80,7 +81,7 @@ def apply(
         replace: if True, a release that ``check_release`` refuses is applied.
 
     Raises:
-        DeclarationError: a service exists with another partition count, ``check_release`` refuses the release, a name cannot be part of a
+        DeclarationError: a service publishes to a topic of the namespace, or exists with another partition count, ``check_release`` refuses the release, a name cannot be part of a
             topic's name, or two services would share topics.
         KafkaUnreachable: no broker answered within 10 s.
         LogError: Kafka refused.
@@ -89,6 +90,7 @@ def apply(
         raise DeclarationError(f"a service needs at least one partition, not {partitions}")
     for declaration in declarations:
         check_name("service", declaration.name)
+        check_foreign(kafka.namespace, declaration.name, declaration.publishes)
     admin = make_admin(kafka)
     periods = periods or Periods()
     control = _namespace_topics(kafka, periods)
@@ -107,6 +109,7 @@ def apply(
     lines += bring(admin, kafka, {name: plan.settings for name, plan in plans.items() if name not in missing})
     lines += [line for d in declarations for line in _unused(kafka, d, catalog)]
     lines += [f"{d.name}: {line}" for d in declarations for line in effects(catalog, d)]
+    lines += missing_plain_topics(kafka, declarations, admin)
     texts = own_schemas() if schemas is None else schemas
     return lines + _write(kafka, catalog, [(d, counts[d.name]) for d in declarations], texts)
 
@@ -115,6 +118,25 @@ def effects(catalog: Catalog, declaration: ServiceDeclaration) -> list[str]:
     """Return the effects that the declaration of a service has on messages in flight and on state, compared with its entry in the catalog."""
     before = catalog.services.get(declaration.name)
     return [] if before is None else changes(before, declaration.entry(int(before["partitions"])))
+
+
+def missing_plain_topics(
+    kafka: Kafka, declarations: Sequence[ServiceDeclaration], admin: AdminClient | None = None
+) -> list[str]:
+    """Return a line for each plain topic that does not exist, although a service publishes to it. Its owner must create it.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: Kafka refused.
+    """
+    named = sorted({(topic, declaration.name) for declaration in declarations for topic in declaration.publishes})
+    # With ``rights``, a topic that this client may not describe is not counted as missing.
+    found = describe_topics(admin or make_admin(kafka), kafka, sorted({topic for topic, _ in named}), rights=True)
+    return [
+        f"{service}: topic {topic}, to which the service publishes, does not exist. Create it before its workers start"
+        for topic, service in named
+        if found[topic] is None
+    ]
 
 
 def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods | None = None) -> str:

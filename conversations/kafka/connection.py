@@ -22,6 +22,7 @@ from conversations.kafka.standstill import Standstill
 from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
+from conversations.kafka.writable_topics import fault
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.release_changes import check_program
@@ -215,10 +216,10 @@ class KafkaConnection:
             raise LogError(f"topics are missing: {', '.join(missing)}")
         return {name: topic.id for name, topic in found.items() if topic is not None}
 
-    def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return the topics that exist and can be written to."""
+    def unwritable(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return the topics that cannot be written to, each with the reason."""
         found = self._describe(list(topics), rights=True) if topics else {}
-        return {name for name, topic in found.items() if topic is not None and topic.may("WRITE")}
+        return {name: why for name, topic in found.items() if (why := fault(name, topic))}
 
     def queue_end(self, partition: int) -> int:
         """Return the end offset of the queue partition. It is after all records, also after records of open transactions."""

@@ -55,6 +55,7 @@ PREFERRED = {
     "topic.metadata.propagation.max.ms": 1000,
     "linger.ms": 5,  # flush() ends this wait at once, so the wait only groups records that are produced before the flush
     "compression.type": "lz4",
+    "partitioner": "murmur2_random",  # for records without a partition: the choice of Kafka's Java client
     "message.max.bytes": 2_000_000,  # the topic's own limit decides
     "queue.buffering.max.messages": 1_000_000,
     "queue.buffering.max.kbytes": 1_048_576,

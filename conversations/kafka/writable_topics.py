@@ -39,7 +39,7 @@ class WritableTopics:
             found = self._lookup(sorted(unknown))
         except KafkaUnreachable as failure:
             raise Interrupted(f"nothing was begun: {failure}") from failure
-        failed = {name: why for name, topic in found.items() if (why := _fault(name, topic))}
+        failed = {name: why for name, topic in found.items() if (why := fault(name, topic))}
         self._known |= found.keys() - failed.keys()
         if failed:
             raise DestinationFailed(failed, forbidden=_forbidden(found))
@@ -72,14 +72,14 @@ class WritableTopics:
             found = self._lookup(sorted(highest))
         except LogError:
             return {}, set()  # the look-up failed, so no topic is known to be at fault
-        failed = {name: why for name, now in found.items() if (why := _fault(name, now))}
+        failed = {name: why for name, now in found.items() if (why := fault(name, now))}
         for name, now in found.items():
             if now is not None and name not in failed and highest[name] >= now.partitions:
                 failed[name] = f"partition {highest[name]} of {now.partitions} does not exist"
         return failed, _forbidden(found)
 
 
-def _fault(name: str, topic: Topic | None) -> str:
+def fault(name: str, topic: Topic | None) -> str:
     """Return the reason why a topic cannot be written to; empty if it can be written to."""
     if topic is None:
         return "the topic does not exist"

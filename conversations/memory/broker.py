@@ -17,6 +17,7 @@ from conversations.memory.record import MemoryRecord
 from conversations.memory.transactions import OpenTransactions, Transaction
 from conversations.ports import Clock, Headers, Out, Produced
 from conversations.protocol.topics import (
+    ANY_PARTITION,
     DEFAULT_NAMESPACE,
     QUEUE,
     SERVICE_TOPICS,
@@ -38,8 +39,10 @@ def _size(out: Produced) -> int:
     return len(key or b"") + len(value or b"") + sum(len(name) + len(content) for name, content in headers or ())
 
 
-def _check(out: Produced) -> None:
+def _check(out: Produced, *, is_own: bool) -> None:
     """Raise for a record that the client for Kafka would refuse, misunderstand or crash on.
+
+    ``is_own`` is True for a topic of the namespace. Only a record for another topic may leave its partition to the client.
 
     Raises:
         TypeError, ValueError: a field has a wrong type, a partition number is impossible, or a name cannot be encoded as UTF-8.
@@ -48,7 +51,7 @@ def _check(out: Produced) -> None:
     for what in rest:
         if not isinstance(what, bytes | None):
             raise TypeError(f"a record has bytes for a key and a value, not {type(what)}")
-    if not 0 <= partition < 1 << 31:
+    if not 0 <= partition < 1 << 31 and (is_own or partition != ANY_PARTITION):
         raise ValueError(
             f"{partition} is no partition number: the client for Kafka would choose a partition itself, or fail"
         )
@@ -92,6 +95,23 @@ class MemoryBroker:
             self.services[service] = partitions
             self.groups[service] = Group(partitions)
 
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a plain topic, if it does not exist."""
+        with self.changed:
+            self.topics.setdefault(topic, [[] for _ in range(partitions)])
+
+    def placed(self, produced: Produced) -> Out:
+        """Return a record with its partition, which Kafka's default partitioner chooses if the record has none. Its topic must exist.
+
+        Records without a key are spread over the partitions.
+        """
+        out = Out(*produced)
+        if out.partition != ANY_PARTITION:
+            return out
+        log = self.topics[out.topic]
+        place = sum(map(len, log)) % len(log) if out.key is None else partition_of(out.key, len(log))
+        return out._replace(partition=place)
+
     def append(self, out: Out, visible: bool = True) -> int:
         """Append one record outside any transaction and return its offset.
 
@@ -117,7 +137,9 @@ class MemoryBroker:
 
     def missing(self, outs: Sequence[Produced]) -> dict[str, str]:
         """Return the topics that cannot accept these records, with the reasons."""
-        missing = {out[0]: "unknown topic or partition" for out in outs if out[1] >= len(self.topics.get(out[0], ()))}
+        missing = {
+            out[0]: "unknown topic or partition" for out in outs if max(out[1], 0) >= len(self.topics.get(out[0], ()))
+        }
         return missing | {out[0]: f"WRITE on topic {out[0]} is missing" for out in outs if out[0] in self.forbidden}
 
     def refused(self, outs: Sequence[Produced]) -> dict[int, RefusedRecord]:
@@ -134,13 +156,13 @@ class MemoryBroker:
             DestinationFailed: a topic, a partition or a right is missing, or a record is too large. The transaction is aborted.
         """
         for produced in outs:
-            _check(produced)
+            _check(produced, is_own=produced[0].startswith(f"{self.namespace}."))
         with self.changed:
             missing = self.missing(outs)
             refused = {} if missing else self.refused(outs)
             for at, produced in enumerate(outs):
                 if produced[0] not in missing and at not in refused:
-                    out = Out(*produced)
+                    out = self.placed(produced)
                     offset = self.append(out, visible=False)
                     self._open.add(transaction, self.topics[out.topic][out.partition][offset])
             if missing or refused:

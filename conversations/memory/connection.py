@@ -10,7 +10,7 @@ from conversations.errors import InputLost, LogError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Group
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, Unanswered
-from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
+from conversations.protocol.topics import ANY_PARTITION, COMMANDS, QUEUE, STATE, service_topic
 
 LOOKED_AFTER = SECOND
 """Minimum number of microseconds between two look-ups of an unknown service, as on Kafka."""
@@ -268,9 +268,9 @@ class MemoryConnection:
             raise LogError(f"topics are missing: {', '.join(missing)}")
         return {name: self.broker.ids[name] for name in names}
 
-    def existing(self, topics: Sequence[str]) -> set[str]:
-        """Return the topics that exist."""
-        return self.broker.topics.keys() & set(topics)
+    def unwritable(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return the topics that cannot be written to, each with the reason."""
+        return self.broker.missing([(topic, ANY_PARTITION, None, None, None) for topic in topics])
 
     def queue_read_to(self, partition: int) -> int:
         """Return the offset at which ``poll`` last reached the end of the queue partition; 0 until then."""

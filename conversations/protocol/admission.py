@@ -147,6 +147,11 @@ def check_contract(contract: object) -> None:
         )
 
 
+def not_published(service: str, topic: str) -> LocalError:
+    """Return the error for a record that a handler publishes to a topic that its service does not declare."""
+    return LocalError(f"service {service!r} does not publish to topic {topic!r:.200}: add it to publishes=[...]")
+
+
 def check_key(key: object) -> None:
     """Check the key of a conversation group.
 

@@ -33,6 +33,8 @@ class ServiceDeclaration:
 
     The longest lifetime is not in the catalog, but the retention of topics depends on it.
     """
+    publishes: Sequence[str] = ()
+    """Plain topics to which its handlers publish records."""
 
     def entry(self, partitions: int) -> dict[str, Any]:
         """Return the value of the catalog's record: plain data. Equal declarations have equal values."""
@@ -41,6 +43,7 @@ class ServiceDeclaration:
         }  # fmt: skip
         further = {
             "retries": sorted(self.retries),
+            "publishes": sorted(self.publishes),
             "bodies": {name: dict(body) for name, body in sorted(self.bodies.items())},
             "state_version": self.state_version if self.state_version > 1 else 0,
             "state": self.state,

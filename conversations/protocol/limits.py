@@ -22,6 +22,12 @@ GROUP_MEMBERS = 10_000
 """Maximum number of dialogs in one conversation group. A closed dialog counts until its tombstone is deleted."""
 SKIPPED = 100
 """Maximum number of skipped messages that one envelope can list."""
+PUBLICATION_BYTES = 1_000_000
+"""Largest record that a handler publishes to a plain topic: key, value and headers, in bytes. It fits into Kafka's default of 1 MiB."""
+PUBLICATIONS = 10_000
+"""Maximum number of records that one run of a handler publishes."""
+PUBLICATIONS_BYTES = 16_000_000
+"""Maximum bytes of all records that one run of a handler publishes. They go into one transaction, which has ten seconds."""
 OPERATIONS = 10_000
 """Maximum number of operations of one command, or of one block of a client."""
 DESCRIPTION_LIMIT = 3_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import lru_cache
 
@@ -17,6 +18,8 @@ COMMANDS = "commands"
 DEAD_LETTER = "dead-letter"
 STATE = "state"
 RETRY = "retry"
+ANY_PARTITION = -1
+"""The partition of a record for a plain topic: the client chooses it, as Kafka's Java client does (murmur2 of the key)."""
 SERVICE_TOPICS = (QUEUE, COMMANDS, DEAD_LETTER, STATE)
 """The kinds of topics that each service has. All of them have the service's partition count."""
 
@@ -40,6 +43,37 @@ def check_name(what: str, name: str) -> str:
 def service_topic(namespace: str, service: str, kind: str) -> str:
     """Return the name of a topic of a service: ``conv.orders.queue``."""
     return f"{namespace}.{service}.{kind}"
+
+
+PLAIN = re.compile(r"(?!\.{1,2}$|__)[A-Za-z0-9._-]{1,249}")
+"""Pattern of the names of plain topics: every name that Kafka allows, without its internal topics."""
+
+
+def check_plain(name: object) -> str:
+    """Return ``name`` if a plain topic can have this name.
+
+    Raises:
+        DeclarationError: Kafka allows no topic of this name, or the topic is one of Kafka's own.
+    """
+    if not isinstance(name, str) or not PLAIN.fullmatch(name):
+        raise DeclarationError(
+            f"publishes has names of topics, not {name!r:.80}: at most 249 letters, digits, '.', '_' and '-', not beginning with '__'"
+        )
+    return name
+
+
+def check_foreign(namespace: str, service: str, topics: Iterable[str]) -> None:
+    """Check that plain topics do not belong to the namespace.
+
+    Raises:
+        DeclarationError: a topic belongs to the namespace, for example the queue of a service. Only envelopes may be there.
+    """
+    for name in topics:
+        if name.startswith(f"{namespace}."):
+            raise DeclarationError(
+                f"service {service!r} cannot publish to {name}, because the topics that begin with {namespace!r} and a dot belong to its "
+                "namespace: send a message on a dialog, or use a topic with another name"
+            )
 
 
 def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@
 
 from conversations.testing.faults import Faults
 from conversations.testing.peer import Peer, PeerDialog
-from conversations.testing.reading import DeadLetter
+from conversations.testing.reading import DeadLetter, PublishedRecord
 from conversations.testing.simulation import Simulation
 
-__all__ = ["DeadLetter", "Faults", "Peer", "PeerDialog", "Simulation"]
+__all__ = ["DeadLetter", "Faults", "Peer", "PeerDialog", "PublishedRecord", "Simulation"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from conversations.errors import DestinationFailed, InDoubt, Interrupted
 from conversations.memory.connection import MemoryConnection, MemoryRestore
-from conversations.ports import ANY_SIZE, Listener, Out, Positions, Produced, Record, Restored
-from conversations.protocol.topics import QUEUE, STATE, service_topic
+from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored
+from conversations.protocol.topics import ANY_PARTITION, QUEUE, STATE, service_topic
 from conversations.testing import noise
 from conversations.testing.broker import FaultyBroker, StepTransaction
 from conversations.testing.faults import Chance, Crash
@@ -124,6 +124,11 @@ class FaultyConnection(MemoryConnection):
         if self._group.owners.get(partition) is self:  # False if this member has lost the partition
             self._faulty.opened[self.service, partition] = self
 
+    def drop(self, partition: int) -> None:
+        """Stop reading a partition, because it is set aside or built anew. What its handlers have done is not committed any more."""
+        self.page.discard([partition])
+        super().drop(partition)
+
     # -- transactions ---------------------------------------------------------------------------------------------
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
@@ -190,11 +195,11 @@ class FaultyConnection(MemoryConnection):
             raise AssertionError(f"invariant 2: state of partitions {sorted(strays)} is written without their offsets")
 
     def _refuse(self, outs: Sequence[Produced]) -> None:
-        """Let the queue of another service refuse the records of this commit."""
+        """Let the queue of another service, or a plain topic, refuse the records of this commit."""
         own = service_topic(self.broker.namespace, self.service, QUEUE)
-        queues = sorted({out[0] for out in outs if out[0].endswith(f".{QUEUE}") and out[0] != own})
-        if queues and self._chance.happens(self._chance.faults.refuse):
-            raise DestinationFailed({self._chance.random.choice(queues): "refused by chance"})
+        others = {out[0] for out in outs if out[1] == ANY_PARTITION or out[0].endswith(f".{QUEUE}")} - {own}
+        if others and self._chance.happens(self._chance.faults.refuse):
+            raise DestinationFailed({self._chance.random.choice(sorted(others)): "refused by chance"})
 
     def _fail(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         kind = self._chance.random.choice(["interrupted", "in doubt", "in doubt, committed"])
@@ -202,8 +207,8 @@ class FaultyConnection(MemoryConnection):
             self._commit(outs, offsets)
             raise InDoubt("the answer to the commit was lost")
         for out in outs:
-            if out[1] < len(self.broker.topics.get(out[0], ())):
-                self.broker.append(Out(*out), visible=False)
+            if not self.broker.missing([out]):
+                self.broker.append(self.broker.placed(out), visible=False)
         raise Interrupted("aborted by chance") if kind == "interrupted" else InDoubt("unknown whether it was aborted")
 
     def _stall(self) -> None:

@@ -26,7 +26,8 @@ class Faults:
     ``hang``, per transaction: the transaction stays open when its producer dies, or is decided only after its worker has stopped waiting.
     ``hang``, per crash: the group notices the dead member late.
     ``survive``, per crash: the local copies of state survive.
-    ``noise``, per transaction: an unusable record is written. ``refuse``, per transaction: another service's queue accepts no records.
+    ``noise``, per transaction: an unusable record is written. ``refuse``, per transaction: another service's queue, or a
+    plain topic, accepts no records.
     ``skew``, per step and per start: the machine's clock is set to another time.
     ``overlap``, before and after each commit: handlers return while the transaction is under way.
     """

@@ -33,6 +33,24 @@ class DeadLetter:
     """Bytes of the record as it was sent."""
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedRecord:
+    """One committed record of a plain topic."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+def published(broker: MemoryBroker, topic: str) -> list[PublishedRecord]:
+    """Return the committed records of a plain topic, oldest first in each partition."""
+    return [
+        PublishedRecord(record.partition(), record.key(), record.value(), list(record.headers() or ()))
+        for record in visible(broker, topic)
+    ]
+
+
 def visible(broker: MemoryBroker, topic: str) -> Iterator[MemoryRecord]:
     """Yield the committed records of a topic, partition by partition."""
     for partition in broker.topics[topic]:

@@ -25,7 +25,7 @@ from conversations.testing import bounds, invariants, reading
 from conversations.testing.broker import DECIDED, FaultyBroker
 from conversations.testing.faults import LATER, Chance, Faults
 from conversations.testing.peer import Peer
-from conversations.testing.reading import DeadLetter
+from conversations.testing.reading import DeadLetter, PublishedRecord
 from conversations.testing.runner import Runner
 from conversations.worker import Worker
 
@@ -103,6 +103,8 @@ class Simulation(AbstractContextManager["Simulation"]):
         """Run a service. If a service with this name runs already, its workers are stopped first. Its log and state stay."""
         runners = self._runners.get(service.name)
         self.broker.create_service(service.name, self._partitions, service.declaration().retries)
+        for topic in service.publishes:
+            self.broker.create_topic(topic, self._partitions)
         if runners is None:
             self._runners[service.name] = [Runner(self, service, slot) for slot in range(self._workers)]
             return
@@ -266,6 +268,17 @@ class Simulation(AbstractContextManager["Simulation"]):
             LocalError: there is no such service.
         """
         return reading.dead_letters(self.broker, self._runner(service).service.name)
+
+    def published(self, topic: str) -> list[PublishedRecord]:
+        """Return the committed records of a plain topic, oldest first in each partition. The topic has as many partitions as a service.
+
+        Raises:
+            LocalError: no service of this simulation publishes to the topic.
+        """
+        known = sorted({name for runner in self._everyone() for name in runner.service.publishes})
+        if topic not in known:
+            raise LocalError(f"no service publishes to {topic!r:.80}; there are: {', '.join(known) or 'none'}")
+        return reading.published(self.broker, topic)
 
     def state(self, service: str, group: str, *, begun_by: str | None = None) -> GroupState | None:
         """Return the committed state of a conversation group; None if it has none. The arguments are those of ``Client.state``.

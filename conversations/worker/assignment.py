@@ -21,7 +21,7 @@ opens a partition may also poll Kafka. When a partition is gone, its records lea
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from conversations.errors import DestinationFailed, Fenced, InputLost, Interrupted, KafkaUnreachable, LogError
 from conversations.ports import Record, Stores
@@ -134,6 +134,14 @@ class Assignment:
         self.forget(numbers)
         self.backlog.clear()
         return numbers
+
+    def leave_out(self, aside: Mapping[int, str], anew: Iterable[int]) -> None:
+        """Set partitions aside, each with its reason, and build others anew, because their step cannot be committed."""
+        for number, why in aside.items():
+            self._context.connection.drop(number)
+            self.set_aside(self.partitions[number], why)
+        for number in anew:
+            self.build_anew(number)
 
     def build_anew(self, number: int) -> None:
         """Forget a partition and restore it from its committed rows."""

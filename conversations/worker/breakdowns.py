@@ -1,16 +1,18 @@
-"""Failures of our own code: the records with which our code failed, and the partitions to rebuild from their committed rows."""
+"""Steps that are thrown away: records with which our own code failed, refused publications, and partitions to rebuild from committed rows."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from conversations.errors import PublicationRefused
 from conversations.protocol.sequencing import NONE
 
 log = logging.getLogger("conversations.worker")
 
 MOST = 1_000
-"""Maximum number of condemned records that are remembered until their turn."""
+"""Maximum number of condemned records, and of refused publications, that are remembered until their turn."""
 
 
 @dataclass(slots=True)
@@ -27,6 +29,17 @@ class Condemned:
         self.times += 1
 
 
+class Called(NamedTuple):
+    """A call of a handler, by the same name in every attempt and in every process."""
+
+    identity: bytes
+    """Identity of the endpoint."""
+    without: bytes
+    """``rows.TIMER`` or ``rows.ERROR`` for a handler without a message, else empty."""
+    number: int
+    """Number of the envelope; ``NONE`` for a handler without a message."""
+
+
 class Breakdowns:
     """The broken partitions of one worker, and the records that broke them. Guarded by ``Context.lock``.
 
@@ -41,6 +54,8 @@ class Breakdowns:
         """A number of steps with one item each. After them, the partition has certainly reached the record that causes the failure."""
         self.condemned: dict[tuple[int, str], Condemned] = {}
         """Condemned records by partition and name of the item."""
+        self.refused: dict[tuple[int, Called], PublicationRefused] = {}
+        """Calls of handlers that published a record which its topic refuses, by partition. Such a call is given up on when it comes again."""
         self.broken: dict[int, Exception] = {}
         """Partitions to rebuild, each with its failure. Nothing of their state in memory may be committed."""
         self.careful: dict[int, int] = {}
@@ -74,6 +89,11 @@ class Breakdowns:
         elif len(self.condemned) < MOST:
             self.condemned[number, record] = Condemned(failure)
 
+    def refuse(self, number: int, called: Called, refusal: PublicationRefused) -> None:
+        """Note that a topic refuses a record that a handler published. The step of its partition is thrown away."""
+        if len(self.refused) < MOST:
+            self.refused[number, called] = refusal
+
     def blame_collected(self, number: int, record: str, failure: Exception) -> None:
         """Note that the closing of a step failed. ``record`` is blamed only if the step handled a single item."""
         self.blame(number, record if number in self.careful else "", failure)
@@ -97,3 +117,4 @@ class Breakdowns:
             self.broken.pop(number, None)
             self.careful.pop(number, None)
         self.condemned = {key: found for key, found in self.condemned.items() if key[0] not in numbers}
+        self.refused = {key: found for key, found in self.refused.items() if key[0] not in numbers}

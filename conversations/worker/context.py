@@ -66,7 +66,7 @@ class Context:
         self.brakes = Brakes(settings.brake)
         self.watchers: dict[bytes, Watcher] = {}
         """Requests of clients in this process, by the id of their conversation. Each request waits for messages of its conversation."""
-        self.topics = OwnTopics(namespace, service.name)
+        self.topics = OwnTopics(namespace, service.name, service.publishes)
         self._random = random
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from conversations.errors import CopyDamaged, InDoubt
+from conversations.errors import CopyDamaged, InDoubt, PublicationRefused
 from conversations.protocol import rows
 from conversations.protocol.envelope import Kind
 from conversations.protocol.events import ClockOff, QueuePaused, QueueResumed
@@ -66,6 +66,23 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
 def withdraw(partition: Partition, failed: Failed) -> None:
     """Take refused records out of the flight under way and out of the next flight; refused envelopes become delayed rows."""
     partition.outbox.withdraw(lambda outs: undelivered.withdraw(partition, outs, failed))
+
+
+def refuse_publications(partition: Partition, failed: Failed) -> bool:
+    """Return True if a plain topic refuses a record that a handler of the partition published. Then the partition must be built anew.
+
+    The records and the other effects of a handler are committed together or not at all. The effects are in the state in memory, and cannot be
+    taken out of it. So the whole step of the partition is thrown away. The call of the handler is remembered if its record can never be
+    appended. If the topic takes no records at all, the handler itself learns it when it runs again.
+    """
+    broken = False
+    for record, called in partition.outbox.published():
+        found = failed.records.get(id(record))
+        if found is not None:
+            refusal = PublicationRefused(found.topic, found.why, too_large=found.too_large)
+            partition.context.breakdowns.refuse(partition.number, called, refusal)
+        broken |= found is not None or record[0] in failed.topics
+    return broken
 
 
 def pace(partition: Partition) -> None:

@@ -121,8 +121,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                         continue
                     if partition.work.suspicion is not None and not _may_run(partition, lane, item, task):
                         return
-                    if isinstance(condemned, Condemned):
-                        failures.give_up_on_failed(partition, item, task, condemned.failure)
+                    if (condemned or breakdowns.refused) and _is_given_up(partition, item, task, condemned):
                         break
                     # ``_call`` decodes the body while the lock is held. If the message is unfit, no handler is called.
                     draft = Draft(room, task.active)
@@ -240,6 +239,18 @@ def _condemned(partition: Partition, item: Item) -> Condemned | object | None:
     return SETTLED
 
 
+def _is_given_up(partition: Partition, item: Item, task: Task, condemned: Condemned | object | None) -> bool:
+    """Give up on an item without a call of its handler, if our code failed with it, or if a topic refuses what the handler publishes."""
+    if isinstance(condemned, Condemned):
+        failures.give_up_on_failed(partition, item, task, condemned.failure)
+        return True
+    refusal = quarantine.refused(partition, item, task)
+    if refusal is None:
+        return False
+    failures.give_up_on_refused(partition, item, task, refusal)
+    return True
+
+
 def _has_no_handler(item: Item) -> bool:
     """Return True if no policy can be applied to an item, because no handler is ever called for an item of its kind."""
     return isinstance(item, Order) or (isinstance(item, Arrival) and item.envelope.kind not in HANDLED)
@@ -320,6 +331,8 @@ def _outcome(
     # The draft is applied first, in the order of its requests. Then the message is settled, which may end the dialog.
     if draft.asks:
         outbound.apply(partition, draft)
+    if draft.publications is not None:
+        partition.outbox.publish(draft.publications.records, quarantine.called(item, task))
     if task.finish is not None:
         task.finish(partition, active)
     elif task.codec is not None and isinstance(item, Arrival):

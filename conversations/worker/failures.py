@@ -15,9 +15,10 @@ Each failure leads to three questions, in this order:
    DISABLE_QUEUE   no letter; the queue is turned off, and the message is tried again when the queue is on
    ==============  =====================================================================================================
 
-Three kinds of message are given up on without a call of their handler. The first is a message that killed too many processes
+Four kinds of message are given up on without a call of their handler. The first is a message that killed too many processes
 (``suspicion``). The second is a message with which our own code failed (``quarantine``). If our own code fails too often in a row, the queue
-is turned off instead. The third is an unfit message: this release does not know its type, or its body does not fit its type.
+is turned off instead. The third is an unfit message: this release does not know its type, or its body does not fit its type. The fourth is a
+message whose handler published a record that its topic refuses.
 
 The handler of a timer or of an error has no message. So there are no bytes for a dead letter, and no dialog waits behind this handler. Only
 the handler itself waits.
@@ -29,7 +30,7 @@ import logging
 from datetime import timedelta
 
 from conversations.bodies import said
-from conversations.errors import InvalidBody, ProcessDied, StateDamaged
+from conversations.errors import InvalidBody, ProcessDied, PublicationRefused, StateDamaged
 from conversations.poison import End, Retry, Subject, Then, decide, last, members
 from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
@@ -95,9 +96,20 @@ def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exc
         queue_switch.turn_off(partition, queue_switch.ROLLBACKS, by, text_of(failure))
         queue_switch.hold_back(partition, item, task.without)
         return
+    _give_up_at_once(partition, item, task, failure)
+
+
+def give_up_on_refused(partition: Partition, item: Item, task: Task, refusal: PublicationRefused) -> None:
+    """Apply the policy of a message whose handler published a record that its topic refuses. Another attempt would publish it again."""
+    partition.context.counts.count_failure()
+    log.error("giving up on %s: %s", _what(item, task), refusal)
+    _give_up_at_once(partition, item, task, refusal)
+
+
+def _give_up_at_once(partition: Partition, item: Item, task: Task, failure: Exception) -> None:
     if not _is_braked(partition, item, task, failure):
         item.charge()
-        give_up(partition, item, task, failure, last(failure, context.service.poison, _subject(item, task)))
+        give_up(partition, item, task, failure, last(failure, partition.context.service.poison, _subject(item, task)))
 
 
 def give_up_on_unfit(partition: Partition, item: Arrival, task: Task, error: InvalidBody) -> bool:

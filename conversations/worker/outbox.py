@@ -8,7 +8,7 @@ way, which means that its commit has begun. A commit that fails may be repeated.
                                                                             ^      |
                                                                             '------'  the commit is repeated
 
-This module enforces three rules:
+This module enforces four rules:
 
 * A read sees rows that are not committed yet. It looks into the flight being filled, then into the flight under way, then into the
   store. The store has only committed rows. So nothing remains of a flight that is thrown away.
@@ -16,13 +16,15 @@ This module enforces three rules:
   them, are in one transaction.
 * A topic may refuse a record of a flight. The method ``withdraw`` takes this record out of the flight under way. Later records of the
   same dialog must not overtake it, so ``withdraw`` takes these records out of both flights. In each flight, rows replace the records.
+* A record for a plain topic is never taken out of its flight, because it belongs to the effects of its handler. If the topic refuses it, both
+  flights are thrown away with their partition (``refusals``).
 
 All callers hold ``Context.lock``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -30,6 +32,7 @@ from conversations.errors import StateDamaged
 from conversations.ports import Headers, Produced, Store
 from conversations.protocol import rows
 from conversations.worker.active import Item
+from conversations.worker.breakdowns import Called
 from conversations.worker.budget import Budget
 
 R = TypeVar("R")
@@ -47,10 +50,16 @@ class Flight:
     last: Item | None = None
     """Last item that was worked on in this step."""
     notices: list[Callable[[], None]] = field(default_factory=list)
+    published: list[tuple[Produced, Called]] = field(default_factory=list)
+    """The records for plain topics, which are in ``outs`` as well, and the calls of the handlers that published them."""
 
     def begin(self, item: Item) -> None:
         """Note the item that is worked on now."""
         self.last = item
+
+    def publish(self, records: Sequence[Produced], called: Called) -> None:
+        """Note the records that a call of a handler published."""
+        self.published += [(record, called) for record in records]
 
     def depart(self, partition_row: bytes, queue: int, topic: str, number: int) -> None:
         """Add the partition's row, and append all rows to the records."""
@@ -152,6 +161,17 @@ class Outbox:
         """Append a record with the next transaction."""
         self.filling.outs.append(record)
         self._budget.spend(len(record[3] or b""))
+
+    def publish(self, records: Sequence[Produced], called: Called) -> None:
+        """Append the records that a handler published with the next transaction."""
+        for record in records:
+            self.produce(record)
+        self.filling.publish(records, called)
+
+    def published(self) -> list[tuple[Produced, Called]]:
+        """Return the published records of both flights, and the calls of the handlers that published them."""
+        flying = () if self.flying is None else self.flying.published
+        return [*flying, *self.filling.published]
 
     def notify(self, notice: Callable[[], None]) -> None:
         """Call ``notice`` after the next transaction is committed."""

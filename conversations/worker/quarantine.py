@@ -4,6 +4,9 @@ The step that failed exists only in memory, and is not repaired. The partition i
 read again. The record that was being processed is **condemned**. When this record comes again, either its policy is applied without a call
 of its handler, or the record becomes a dead letter. If our code failed while a step was being closed, it is not known which record is to
 blame. Then the partition handles only one item in each step, until the failure happens again. The item of that step is to blame.
+
+The partition is also built anew if a topic refuses a record that a handler published. If the record can never be appended, the handler is
+given up on when its turn comes again (``refused``).
 """
 
 from __future__ import annotations
@@ -14,14 +17,17 @@ from conversations.bodies import said
 from conversations.errors import (
     DeclarationError,
     LogError,
+    PublicationRefused,
     StateDamaged,
 )
 from conversations.protocol import letters
 from conversations.protocol.events import CommandRefused, SetAside
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.sequencing import NONE
 from conversations.worker.active import Arrival, Item, Order
-from conversations.worker.breakdowns import Condemned
+from conversations.worker.breakdowns import Called, Condemned
 from conversations.worker.partition import Partition
+from conversations.worker.task import Task
 
 log = logging.getLogger("conversations.worker")
 
@@ -52,6 +58,29 @@ def condemned(partition: Partition, item: Item) -> Condemned | None:
 
     def forget() -> None:
         breakdowns.condemned.pop(key, None)
+
+    partition.outbox.notify(forget)
+    return found
+
+
+def called(item: Item, task: Task) -> Called:
+    """Return the name of a call of a handler."""
+    number = item.envelope.seq if isinstance(item, Arrival) and not task.without else NONE
+    return Called(task.active.identity, task.without, number)
+
+
+def refused(partition: Partition, item: Item, task: Task) -> PublicationRefused | None:
+    """Return the refusal of a record that an earlier call of this handler published; None if there was none.
+
+    The refusal is forgotten with the next commit, because the item is settled or parked then.
+    """
+    breakdowns, key = partition.context.breakdowns, (partition.number, called(item, task))
+    found = breakdowns.refused.get(key)
+    if found is None:
+        return None
+
+    def forget() -> None:
+        breakdowns.refused.pop(key, None)
 
     partition.outbox.notify(forget)
     return found

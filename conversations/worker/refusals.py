@@ -1,9 +1,14 @@
-"""Refusals: if a topic refuses records of a commit, these records are taken out, and the rest can be committed again."""
+"""Refusals: if a topic refuses records of a commit, these records are taken out, and the rest can be committed again.
+
+A record that a handler published to a plain topic is not taken out alone, because it belongs to the effects of its handler. Its partition is
+built anew from its committed rows, and the handler runs again, or is given up on. The other partitions are committed.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from conversations.errors import DestinationFailed, LogError
 from conversations.ports import Produced
@@ -15,10 +20,40 @@ from conversations.worker.undelivered import Failed
 log = logging.getLogger("conversations.worker")
 
 
+def look_at_topics(context: Context, *, is_first: bool) -> None:
+    """Look at the retry topics, and check that handlers can publish to the plain topics.
+
+    At the first join of a worker, a plain topic that cannot be written to is an error of a declaration or of rights. After that, the topic is
+    blocked: the handlers that publish to it wait, and the others go on.
+
+    Raises:
+        LogError: a plain topic cannot be written to at the first join.
+    """
+    unwritable = context.topics.look(context.connection, context.service.poison)
+    if unwritable and is_first:
+        told = "; ".join(f"{topic}: {why}" for topic, why in sorted(unwritable.items()))
+        raise LogError(
+            f"service {context.name!r} publishes to topics that cannot be written to: {told}. Their owner creates them, and grants the "
+            "rights; 'conversations apply' does not"
+        )
+    for topic, why in unwritable.items():
+        log.warning("handlers that publish to %s wait: %s", topic, why)
+        context.destinations.block(topic, context.now)
+
+
+class Refused(NamedTuple):
+    """The partitions that cannot be committed without a refused record."""
+
+    aside: dict[int, str]
+    """Partitions that must be set aside, with the reasons."""
+    anew: list[int]
+    """Partitions that must be built anew, because a plain topic refuses a record that a handler published."""
+
+
 def take_out(
     context: Context, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
-) -> dict[int, str]:
-    """Take refused records out of this transaction and the next. Return the partitions that must be set aside, with the reasons.
+) -> Refused:
+    """Take refused records out of this transaction and the next. Return the partitions in which this is not possible.
 
     Raises:
         LogError: the service's own state, commands or dead-letter topic takes no records.
@@ -36,12 +71,18 @@ def take_out(
             )
     log.warning("some records are refused and are taken out of the transaction: %s", error)
     failed = Failed(error.topics, error.forbidden, {id(outs[place]): found for place, found in error.records.items()})
+    anew: list[int] = []
     with context.lock:
         for topic in error.topics:
             if not topic.startswith(context.topics.retry_prefix):
                 context.destinations.block(topic, context.now)
         for partition in partitions:
-            if partition.number not in aside:
+            if partition.number in aside:
+                continue
+            if departure.refuse_publications(partition, failed):
+                anew.append(partition.number)
+                log.warning("partition %d is built anew, because a published record is refused", partition.number)
+            else:
                 departure.withdraw(partition, failed)
         context.topics.forget_retries(error.topics.keys())
-    return aside
+    return Refused(aside, anew)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from conversations.dialog import NewDialog, Party
+from conversations.errors import RetryLater
+from conversations.protocol import admission
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.identifiers import uuid_text
@@ -91,6 +94,23 @@ class Room:
     def initiates(self, contract: Contract) -> bool:
         """Return True if the service declares that it begins dialogs under this contract."""
         return self._partition.context.service.initiates.get(contract.name) is contract
+
+    def check_publishable(self, topic: str) -> None:
+        """Check that the service publishes to a plain topic, and that the topic takes records now.
+
+        While the topic is blocked, the handler waits, and not only its record: the record belongs to the transaction of the other effects.
+
+        Raises:
+            LocalError: the service does not declare the topic.
+            RetryLater: the topic takes no records now.
+        """
+        context = self._partition.context
+        if topic not in context.topics.plain:
+            raise admission.not_published(context.name, topic)
+        until = context.destinations.blocked.get(topic)
+        if until is not None:
+            wait = timedelta(microseconds=max(until - context.now, 0))
+            raise RetryLater(wait, f"topic {topic} accepts no records now: is it missing, or the right to write to it?")
 
     def is_unknown(self, service: str) -> bool:
         """Return True if the catalog does not name a service; False while the catalog cannot be read."""

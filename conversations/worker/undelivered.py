@@ -15,6 +15,7 @@ from conversations.protocol.envelope import IDENTITY, decode
 from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
+from conversations.protocol.topics import ANY_PARTITION
 from conversations.worker.letters import Leftover
 from conversations.worker.partition import Partition
 from conversations.worker.transmission import Refusal
@@ -78,8 +79,8 @@ def _give_up(partition: Partition, out: tuple[Any, ...], code: SystemCode, why: 
 
 def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
     """Return True if a record comes after a record of the same dialog that was refused for good."""
-    topic, _, _, value, headers = out
-    if not headers or not partition.transmission.refused:
+    topic, number, _, value, headers = out
+    if number == ANY_PARTITION or not headers or not partition.transmission.refused:
         return False
     refusal = partition.transmission.refused.get(value[IDENTITY])
     return refusal is not None and refusal.topic == topic

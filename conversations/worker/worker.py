@@ -16,7 +16,8 @@ Their requests are carried out under ``context.lock``, between two handlers of a
 ==================  ===================================================================================================
 success             the rows go into the local copies, and notices are called (``departure.landed``)
 ``Fenced``          another worker owns some of the partitions now: poll to learn which partitions, and commit the rest again
-DestinationFailed   a topic refuses records: they are taken out, and become rows; commit again (``refusals``)
+DestinationFailed   a topic refuses records: they are taken out, and become rows; commit again (``refusals``). A partition whose handler
+                    published a refused record is built anew
 ``Interrupted``     the transaction was aborted, and has no effect: commit again
 ``InDoubt``         it is unknown if the commit took effect: forget everything, and join again over a new connection
 ==================  ===================================================================================================
@@ -252,7 +253,7 @@ class Worker:
         began = time.monotonic()
         try:
             self.context.connection.join(self)
-            self.context.topics.look_for_retries(self.context.connection, self.context.service.poison)
+            refusals.look_at_topics(self.context, is_first=not self._membership.was_joined)
         except KafkaUnreachable as error:
             if not self._membership.was_joined and not isinstance(error, KafkaNotReady):
                 raise
@@ -415,9 +416,7 @@ class Worker:
                 read = self.context.connection.poll(FENCED_PAUSE if fences > FENCES_AT_ONCE else 0, 1)
                 self.assignment.keep(read)  # after the poll, because the poll may remove records from the backlog
             except DestinationFailed as error:
-                for number, why in refusals.take_out(self.context, list(self.partitions.values()), outs, error).items():
-                    self.context.connection.drop(number)
-                    self.assignment.set_aside(self.partitions[number], why)
+                self.assignment.leave_out(*refusals.take_out(self.context, list(self.partitions.values()), outs, error))
             except Interrupted as error:
                 interrupted += 1
                 if interrupted >= COMMIT_TRIES or time.monotonic() > self._stop_by:
@@ -479,7 +478,8 @@ class Worker:
         self.context.connection.drop(number)
         if (partition := self.partitions.get(number)) is not None:
             self._commit([partition])
-            self.assignment.set_aside(partition, why)
+            if not partition.gone:  # else it is built anew, and its input is found lost again
+                self.assignment.set_aside(partition, why)
 
     def _set_damaged_aside(self, error: StateDamaged) -> None:
         """Stop a partition with damaged rows in the middle of a step. If only its local copy is damaged, build it anew; else set it aside.

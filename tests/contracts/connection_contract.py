@@ -4,12 +4,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from uuid import uuid4
 
 import pytest
 
 from conversations.errors import DestinationFailed, Fenced, InputLost, KafkaUnreachable, LogError
 from conversations.headers import read_headers
 from conversations.ports import Connection, Out, Positions, Record, Restore, Store, Stores
+from conversations.protocol.topics import ANY_PARTITION, partition_of
 from tests.support import waiting
 
 PARTITIONS = 4
@@ -116,6 +118,14 @@ class World(ABC):
     def topic(self, kind: str, service: str = "orders") -> str:
         """Name of a topic."""
 
+    @abstractmethod
+    def create_plain(self, topic: str, partitions: int) -> None:
+        """Create a topic that does not belong to the namespace."""
+
+    @abstractmethod
+    def read_topic(self, topic: str, partition: int) -> list[bytes]:
+        """What a consumer of committed records sees of any topic."""
+
     def member(self) -> Member:
         return Member(self.connect())
 
@@ -141,7 +151,7 @@ ANY_THREAD: dict[str, Callable[[Connection], object]] = {
     "look_at_catalog": lambda connection: connection.look_at_catalog(),
     "schemas": lambda connection: connection.schemas(),
     "topic_ids": lambda connection: connection.topic_ids(),
-    "existing": lambda connection: connection.existing([]),
+    "unwritable": lambda connection: connection.unwritable([]),
     "queue_end": lambda connection: connection.queue_end(0),
     "commands_end": lambda connection: connection.commands_end(0),
 }
@@ -306,6 +316,28 @@ class ConnectionContract:
         restore = member.connection.restore(3, None)
         assert restored(restore) == []
         assert restore.committed is None
+        member.connection.close()
+
+    def test_a_record_without_a_partition_goes_where_its_key_belongs(self, world: World, member: Member) -> None:
+        """Of a plain topic, and where Kafka's Java client would put it; without a key it goes anywhere."""
+        topic = f"plain-{uuid4().hex}"
+        world.create_plain(topic, 5)
+        keys = [b"", *(b"key-%d" % n for n in range(20)), "ä".encode()]
+        outs = [Out(topic, ANY_PARTITION, key, key or b"empty", [("n", b"1")]) for key in keys]
+        member.connection.commit([*outs, Out(topic, ANY_PARTITION, None, b"keyless"), world.state(b"a", b"1")], {0: 1})
+        found = {partition: world.read_topic(topic, partition) for partition in range(5)}
+        placed = {value: partition for partition, values in found.items() for value in values if value != b"keyless"}
+        assert placed == {key or b"empty": partition_of(key, 5) for key in keys}
+        assert sum(values.count(b"keyless") for values in found.values()) == 1
+        member.connection.close()
+
+    def test_topics_that_cannot_be_written_to_are_named(self, world: World, member: Member) -> None:
+        there, missing = f"plain-{uuid4().hex}", f"plain-{uuid4().hex}"
+        world.create_plain(there, 1)
+        assert member.connection.unwritable([there, missing]).keys() == {missing}
+        with pytest.raises(DestinationFailed) as failed:
+            member.connection.commit([Out(missing, ANY_PARTITION, b"k", b"v"), world.state(b"a", b"1")], {0: 1})
+        assert failed.value.topics.keys() == {missing}
         member.connection.close()
 
     def test_a_failed_destination_is_named_and_the_rest_commits(self, world: World, member: Member) -> None:

@@ -15,6 +15,7 @@ from conversations.protocol.topics import service_topic
 from conversations.stores.rocksdb import RocksStores
 from tests.bad_input.support import raw_headers
 from tests.contracts.connection_contract import PARTITIONS, ConnectionContract, Member, StoreContract, World
+from tests.integration.support.plain_topics import create_topic
 
 
 class KafkaWorld(World):
@@ -41,13 +42,19 @@ class KafkaWorld(World):
     def append_unreadable(self, kind: str, partition: int) -> None:
         raw_headers.produce(self.kafka.bootstrap, (self.topic(kind), partition), b"k", b"v", [(b"\xff\xfe", b"x")])
 
+    def create_plain(self, topic: str, partitions: int) -> None:
+        create_topic(self.kafka, topic, partitions)
+
     def read(self, service: str, kind: str, partition: int) -> list[bytes]:
+        return self.read_topic(self.topic(kind, service), partition)
+
+    def read_topic(self, topic: str, partition: int) -> list[bytes]:
         consumer = Consumer({
             "bootstrap.servers": self.kafka.bootstrap, "group.id": uuid.uuid4().hex, "enable.partition.eof": True,
             "enable.auto.commit": False,
         })  # fmt: skip
         try:
-            consumer.assign([TopicPartition(self.topic(kind, service), partition, OFFSET_BEGINNING)])
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
             found: list[bytes] = []
             while True:
                 message = consumer.poll(10)

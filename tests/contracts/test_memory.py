@@ -6,7 +6,7 @@ from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Connection, Out, Stores
-from conversations.protocol.topics import service_topic
+from conversations.protocol.topics import ANY_PARTITION, service_topic
 from conversations.stores.memory import MemoryStores
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.connection import FaultyConnection
@@ -38,8 +38,13 @@ class MemoryWorld(World):
         self.broker.append(Out(self.topic(kind), partition, b"k", b"v", [("\udcff\udcfe", b"x")]))
 
     def read(self, service: str, kind: str, partition: int) -> list[bytes]:
-        records = self.broker.topics[self.topic(kind, service)][partition]
-        return [record.value() or b"" for record in records if record.visible]
+        return self.read_topic(self.topic(kind, service), partition)
+
+    def create_plain(self, topic: str, partitions: int) -> None:
+        self.broker.create_topic(topic, partitions)
+
+    def read_topic(self, topic: str, partition: int) -> list[bytes]:
+        return [record.value() or b"" for record in self.broker.topics[topic][partition] if record.visible]
 
     def create(self, service: str, partitions: int) -> None:
         self.broker.create_service(service, partitions)
@@ -84,3 +89,10 @@ def test_an_aborted_transaction_leaves_a_hole() -> None:
     member.connection.open(0, START)
     member.awaits(b"1", b"3")
     assert [record.offset() for record in member.got] == [0, 2]
+
+
+def test_a_record_of_the_namespace_has_a_partition() -> None:
+    """Only the sender knows the right one: the client for Kafka would choose another, and nobody would notice."""
+    member = (world := MemoryWorld(MemoryBroker(ManualClock(0)))).member().owns()
+    with pytest.raises(ValueError, match="partition number"):
+        member.connection.commit([Out(world.topic("queue", "billing"), ANY_PARTITION, b"k", b"v")], {0: 0})

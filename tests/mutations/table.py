@@ -75,6 +75,7 @@ _LOG_CLOCK = "tests/unit/worker/test_log_clock.py::test_"
 _STALE = "tests/unit/test_stale_dialogs.py::test_"
 _GROUPS = "tests/simulation/test_groups.py::test_"
 _SETTINGS = "tests/integration/kafka/test_topic_settings.py::test_"
+_PUBLICATIONS = "tests/simulation/test_publications.py::test_"
 _COPIES = "tests/unit/kafka/test_damaged_copies.py::test_"
 _STANDSTILL = "tests/integration/kafka/test_standstill.py::test_"
 _DAMAGED = "tests/integration/kafka/test_damaged_log.py::test_"
@@ -547,5 +548,32 @@ MUTATIONS = (
     Mutation(
         "279-clients-that-were-told-are-reported",
         "tests/unit/test_local.py::test_a_request_that_is_told_of_its_error_is_not_reported_to_operators",
+    ),
+    Mutation("290-a-failed-handler-publishes", f"{_PUBLICATIONS}a_handler_that_fails_has_published_nothing"),
+    Mutation(
+        "291-a-refused-publication-leaves-its-handler-done",
+        f"{_PUBLICATIONS}a_record_that_its_topic_refuses_undoes_its_handler_alone",
+    ),
+    Mutation(
+        "292-handlers-publish-to-a-blocked-topic",
+        f"{_PUBLICATIONS}a_topic_that_is_gone_costs_no_step_after_it_was_noticed",
+    ),
+    Mutation("293-refused-publications-are-forgotten", f"{_PUBLICATIONS}a_policy_decides_about_a_refused_record"),
+    Mutation("294-published-into-the-namespace", f"{_PUBLICATIONS}a_topic_of_the_namespace_is_not_published_to"),
+    Mutation(
+        "295-works-without-its-plain-topics", f"{_PUBLICATIONS}a_worker_does_not_start_without_its_topics[deleted]"
+    ),
+    Mutation(
+        "296-a-plain-topic-that-went-ends-the-worker",
+        f"{_PUBLICATIONS}a_worker_that_joins_again_works_without_a_topic_that_went_meanwhile",
+    ),
+    Mutation(
+        "297-keys-in-other-partitions-than-javas",
+        "tests/integration/test_publications.py::"
+        "test_a_record_is_in_the_topic_with_the_answer_and_not_if_the_handler_fails",
+    ),
+    Mutation(
+        "298-published-records-taken-for-envelopes",
+        f"{_PUBLICATIONS}what_else_a_topic_refuses_leaves_the_records_of_others_alone",
     ),
 )

@@ -1,16 +1,19 @@
 """Kafka's rights, taken away one by one: of its own the worker names the one that is missing, of others nothing stops it."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from conversations import WorkerSettings
+from conversations import Dialog, Service, WorkerSettings
 from conversations.config import Periods
 from conversations.errors import LogError
 from conversations.protocol import codes, letters
 from conversations.protocol.envelope import Kind, decode
 from conversations.worker import Worker
+from tests.integration.support.plain_topics import committed, create_topic, delete_topic
 from tests.rights.support.authorizing_kafka import Right
 from tests.rights.support.restricted_service import OWN, RestrictedService
-from tests.rules.support.stepped_service import SECOND, AheadClock, Asking, until
+from tests.rules.support.stepped_service import ASKING, SECOND, AheadClock, Ask, Asking, Tally, answer, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -134,3 +137,59 @@ def test_a_right_to_a_peer_that_goes_while_it_runs_breaks_its_dialogs_in_the_end
     assert (kept.kind, kept.prefix.conversation_id) == (Kind.MESSAGE, bad.id)
     assert dict(letter.headers() or ())[letters.REASON] == letters.UNDELIVERABLE.encode()
     restricted.answered(worker, 3, 4)
+
+
+@pytest.fixture
+def invoices(restricted: RestrictedService) -> Iterator[str]:
+    """A topic that belongs to somebody else."""
+    topic = create_topic(restricted.kafka, f"invoices-{restricted.kafka.namespace}")
+    yield topic
+    delete_topic(restricted.kafka, topic)
+
+
+def publishing(restricted: RestrictedService, topic: str) -> Service[Tally]:
+    """A clerk that publishes an invoice for each odd question."""
+
+    def bill(ask: Ask, dialog: Dialog[Tally]) -> None:
+        if ask.n % 2:
+            dialog.publish(topic, None, str(ask.n))
+        answer(ask, dialog)
+
+    service: Service[Tally] = Service("clerk", accepts=[ASKING], state=Tally, publishes=[topic])
+    service.on(Ask)(bill)
+    return service
+
+
+def test_a_service_publishes_with_the_right_to_write_alone(restricted: RestrictedService, invoices: str) -> None:
+    """A topic that it may not write to is named at the start."""
+    service = publishing(restricted, invoices)
+    refused = restricted.guarded_worker(service=service)
+    assert f"{invoices}: WRITE on topic {invoices} is missing" in failure_of(refused)
+    refused.close()
+    restricted.broker.grant("clerk", [("WRITE", "TOPIC", invoices)])
+    worker = restricted.open(restricted.guarded_worker(service=service))
+    Asking(restricted).ask(1, 2)
+    restricted.answered(worker, 1, 2)
+    assert [record.value() for record in committed(restricted.kafka, invoices)] == [b"1"]
+
+
+def test_the_right_to_publish_that_goes_while_it_runs_delays_the_handlers_that_publish(
+    restricted: RestrictedService, invoices: str
+) -> None:
+    """Their dialogs wait for the right; others go on."""
+    right = ("WRITE", "TOPIC", invoices)
+    restricted.broker.grant("clerk", [right])
+    periods = Periods(blocked_first=SECOND, blocked_last=2 * SECOND)
+    service, settings = publishing(restricted, invoices), WorkerSettings(periods=periods)
+    worker = restricted.open(restricted.guarded_worker(settings, service=service))
+    waiting, going = Asking(restricted), Asking(restricted)
+    waiting.ask(1)
+    restricted.answered(worker, 1)
+    restricted.lose(right)
+    waiting.ask(3)
+    going.ask(2)
+    restricted.answered(worker, 1, 2)
+    until(lambda: (worker.step(0.05), worker.partitions and worker.partitions[0].parking.parks)[1])
+    restricted.broker.grant("clerk", [right])
+    restricted.answered(worker, 1, 2, 3)
+    assert [record.value() for record in committed(restricted.kafka, invoices)] == [b"1", b"3"]

@@ -31,6 +31,7 @@ VERBS: dict[str, Callable[[Dialog], object]] = {
     "end with error": lambda it: it.end_with_error(1, "late"),
     "set a timer": lambda it: it.set_timer(timedelta(seconds=1)),
     "cancel a timer": lambda it: it.cancel_timer(),
+    "publish": lambda it: it.publish("plain", None, None),
     "begin a dialog": lambda it: it.group.begin_dialog("shop", SALES),
     "end the group": lambda it: it.group.end_with_error(1, "late"),
     "read the state": lambda it: it.group.state,

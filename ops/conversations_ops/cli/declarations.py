@@ -95,7 +95,8 @@ def apply(
     """Create the topics of services, correct the settings of existing topics, and write the services to the catalog.
 
     If a topic has a safer setting, for example a longer retention, this setting is kept. No record is deleted. Each change
-    is printed as a line, and so is each effect that the new release has on messages in flight.
+    is printed as a line, and so is each effect that the new release has on messages in flight. The plain topics to which services publish
+    belong to others: the command names the missing ones, and neither creates nor changes any.
 
     \b
     Examples:
@@ -130,10 +131,11 @@ def _effects(kafka: Kafka, services: list[Service[Any]]) -> list[str]:
     from conversations.kafka.catalog import read_catalog
     from conversations.protocol.release_changes import check_release
 
-    catalog = read_catalog(kafka)
-    for it in services:
-        check_release(catalog.services.get(it.name, {}), it.declaration())
-    return [f"{it.name}: {line}" for it in services for line in admin.effects(catalog, it.declaration())]
+    catalog, declarations = read_catalog(kafka), [it.declaration() for it in services]
+    for it in declarations:
+        check_release(catalog.services.get(it.name, {}), it)
+    lines = [f"{it.name}: {line}" for it in declarations for line in admin.effects(catalog, it)]
+    return lines + admin.missing_plain_topics(kafka, declarations)
 
 
 @contextlib.contextmanager
@@ -162,6 +164,7 @@ def _summary(service: Service[Any]) -> dict[str, Any]:
         "state_version": service.state.version,
         "accepts": [_contract(side) for side in sides if not side.initiator],
         "initiates": [_contract(side) for side in sides if side.initiator],
+        "publishes": sorted(service.publishes),
     }
 
 
@@ -191,6 +194,7 @@ def _text(summary: dict[str, Any]) -> str:
             lines += [f"    sends     {name}" for name in contract["sends"]]
             lines += [f"    receives  {name:24} {_named(handler)}" for name, handler in contract["receives"].items()]
             lines += [f"    {name:33} {_named(handler)}" for name, handler in contract["events"].items()]
+    lines += [f"  publishes to topic {topic}" for topic in summary["publishes"]]
     return "\n".join(lines)
 
 

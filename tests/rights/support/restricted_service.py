@@ -1,13 +1,13 @@
 """The service ``clerk`` of ``tests/rules``, on a broker that checks rights. Only the clerk logs in; all other clients have all rights."""
 
-from conversations import Kafka, WorkerSettings
+from conversations import Kafka, Service, WorkerSettings
 from conversations.kafka.connection import KafkaConnection
 from conversations.memory.clock import SystemClock
 from conversations.protocol.topics import catalog_topic, events_topic
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from tests.rights.support.authorizing_kafka import GuardedBroker, Right
-from tests.rules.support.stepped_service import SteppedService
+from tests.rules.support.stepped_service import SteppedService, Tally
 
 OWN = (
     ("READ", "TOPIC", "queue"),
@@ -57,11 +57,16 @@ class RestrictedService(SteppedService):
         """Take rights away from the clerk."""
         self.broker.take_away("clerk", rights)
 
-    def guarded_worker(self, settings: WorkerSettings | None = None, clock: SystemClock | None = None) -> Worker:
+    def guarded_worker(
+        self,
+        settings: WorkerSettings | None = None,
+        clock: SystemClock | None = None,
+        service: Service[Tally] | None = None,
+    ) -> Worker:
         """Make a worker that logs in as the clerk."""
         address = Kafka(self.broker.guarded, namespace=self.kafka.namespace, settings=GuardedBroker.login("clerk"))
         worker = Worker(
-            self.service(), lambda: KafkaConnection(address, "clerk"), MemoryStores(), settings=settings or WorkerSettings(),
+            service or self.service(), lambda: KafkaConnection(address, "clerk"), MemoryStores(), settings=settings or WorkerSettings(),
             clock=clock, namespace=address.namespace,
         )  # fmt: skip
         self.workers.append(worker)
