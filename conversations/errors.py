@@ -148,8 +148,8 @@ class PublicationRefused(ConversationError):
     """
 
     def __init__(self, topic: str, why: str, *, too_large: bool) -> None:
-        code = BodyTooLarge.code if too_large else InvalidBody.code
-        super().__init__(f"{topic} does not take a record that the handler published: {why} ({code})", code=code)
+        code = codes.BODY_TOO_LARGE if too_large else codes.INVALID_BODY
+        super().__init__(f"{topic} does not take a record that the handler published: {why} ({code.number})", code=code)
         self.topic = topic
 
 
