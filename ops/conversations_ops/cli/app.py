@@ -55,7 +55,7 @@ def top(
 
 
 def main() -> None:
-    """Run the command line: the entry point of ``conversations`` and ``conv``. Ctrl-C ends any command with code 130 and no traceback."""
+    """Run the command line. Ctrl-C ends any command with code 130 and no traceback."""
     try:
         app()
     except Exception:  # noqa: BLE001 - a bug; its text may come from outside and try to control the terminal

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +26,13 @@ from conversations_ops.settings.file import Line
 from conversations_ops.settings.given import Given
 
 CODES = {Ended.STOPPED: Exit.FINE, Ended.DECLARATION: Exit.USAGE, Ended.UNREACHABLE: Exit.UNREACHABLE}
+KINDS = {
+    Ended.DECLARATION: "DeclarationError",
+    Ended.STATE: "StateUpgradeError",
+    Ended.UNREACHABLE: "KafkaUnreachable",
+    Ended.REFUSED: "LogError",
+}
+"""Kind of the error in JSON, as all commands name it."""
 SLOTS = ".slots"
 """Directory of the slots, next to the directories of services with local copies. No service name begins with a dot."""
 START_ONE = " To start one on this machine: conversations broker start"
@@ -118,35 +127,53 @@ def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> 
     """Return the directory of the local copies (None if they are in memory) and the directory of the slots.
 
     Slots are in the cache, because all runs of a machine must see them. If the cache cannot be written, for example in a container
-    without a writable home, the slots are in the directory of ``state_dir``, and a warning says so. An existing directory of
-    ``state_dir`` keeps its mode (design decision 0022).
+    without a writable home, the slots are in the directory of ``state_dir``, or with copies in memory in the directory for temporary
+    files, and a warning says so. An existing directory of ``state_dir`` keeps its mode (design decision 0022).
 
     Raises:
         NoDirectory: a directory cannot be made or written.
     """
-    fix = FIX if in_memory else f"give --state-dir a directory on a writable volume, or {FIX}"
+    fix, another = (
+        FIX if in_memory else f"give --state-dir a directory on a writable volume, or {FIX}",
+        "give --state-dir another one",
+    )
     state = state_dir and state_dir.resolve()
-    if state is not None and not state.exists():
-        made(state, "give --state-dir another one")
+    if state is not None and not os.path.exists(state):  # noqa: PTH110 - Path.exists raises an error if a parent cannot be entered
+        made(state, another)
+    elif state is not None and not os.access(state, os.W_OK | os.X_OK):
+        raise NoDirectory(f"directory {state} is read-only for this user; {another}")
     try:
         cache = cache_directory(fix)
         slots = writable(cache / "slots" / namespace, fix)
         return None if in_memory else state or writable(cache / "state" / namespace, fix), slots
     except NoDirectory as error:
-        if state is None:
+        if state is None and not in_memory:
             raise
-        slots = writable(state / SLOTS / namespace, "give --state-dir another one")
+        slots = _own_temporary() / "slots" / namespace if state is None else state / SLOTS / namespace
+        slots, same = writable(slots, another if state else fix), "the same --state-dir" if state else "the same user"
         log.warning(
-            "%s. So the slots are in %s. Other runs of these services on this machine need the same --state-dir, or another --slot",
-            error, slots,
+            "%s. So the slots are in %s. Other runs of these services on this machine need %s, or another --slot",
+            error, slots, same,
         )  # fmt: skip
         return state, slots
+
+
+def _own_temporary() -> Path:
+    """Return a directory for temporary files that belongs to this user, the same for all runs of this user.
+
+    Raises:
+        NoDirectory: it cannot be made, or another user has made it.
+    """
+    path = made(Path(tempfile.gettempdir()) / f"kafka-dialogs-{os.geteuid()}", FIX)
+    if path.lstat().st_uid != os.geteuid():
+        raise NoDirectory(f"directory {path} belongs to another user; {FIX}")
+    return path
 
 
 def _end(end: RunEnd, *, as_json: bool) -> None:
     if end.kind != Ended.STOPPED:
         text = end.text + (START_ONE if end.kind == Ended.UNREACHABLE else "")
-        show_error(text, end.kind, as_json=as_json)
+        show_error(text, KINDS.get(end.kind, "RunFailed"), as_json=as_json)
         raise typer.Exit(CODES.get(end.kind, Exit.HUMAN))
 
 

@@ -221,7 +221,11 @@ def _hides(module: ModuleType) -> str:
     """Return a note if a module of Python hides a file of the current directory; else an empty text."""
     top = module.__name__.partition(".")[0]
     theirs = Path(getattr(sys.modules[top], "__file__", None) or "")
-    files = [file for file in (Path(f"{top}.py"), Path(top)) if file.exists() and file.resolve() not in {theirs, theirs.parent}]
+    files = [
+        file
+        for file in (Path(f"{top}.py"), Path(top))
+        if file.exists() and file.resolve() not in {theirs, theirs.parent}
+    ]
     if top not in sys.stdlib_module_names or not files:
         return ""
     return f" {top!r} is a module of Python itself, and it hides ./{files[0]}: give {files[0]} another name."
