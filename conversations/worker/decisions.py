@@ -106,9 +106,10 @@ def _skip(partition: Partition, found: Park, item: Arrival) -> None:
         partition.parking.skip_head(found, item)
         outbound.finish_end(partition, active)
         return
+    failure = found.row.failure
     partition.parking.returned(found, parking.DECIDED)
     partition.parking.skip_head(found, item)
-    partition.letters.dead_letter(item, letters.SKIPPED, why=found.row.failure)
+    partition.letters.dead_letter(item, letters.SKIPPED, why=failure)
     active.endpoint.gave_up_on()
     outbound.tell_skipped(partition, active, envelope.seq)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -127,8 +126,8 @@ def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> 
     """Return the directory of the local copies (None if they are in memory) and the directory of the slots.
 
     Slots are in the cache, because all runs of a machine must see them. If the cache cannot be written, for example in a container
-    without a writable home, the slots are in the directory of ``state_dir``, or with copies in memory in the directory for temporary
-    files, and a warning says so. An existing directory of ``state_dir`` keeps its mode (design decision 0022).
+    without a writable home, the slots are in the directory of ``state_dir``, and a warning says so. An existing directory of
+    ``state_dir`` keeps its mode (design decision 0022).
 
     Raises:
         NoDirectory: a directory cannot be made or written.
@@ -147,27 +146,14 @@ def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> 
         slots = writable(cache / "slots" / namespace, fix)
         return None if in_memory else state or writable(cache / "state" / namespace, fix), slots
     except NoDirectory as error:
-        if state is None and not in_memory:
+        if state is None:
             raise
-        slots = _own_temporary() / "slots" / namespace if state is None else state / SLOTS / namespace
-        slots, same = writable(slots, another if state else fix), "the same --state-dir" if state else "the same user"
+        slots = writable(state / SLOTS / namespace, another)
         log.warning(
-            "%s. So the slots are in %s. Other runs of these services on this machine need %s, or another --slot",
-            error, slots, same,
+            "%s. So the slots are in %s. Other runs of these services on this machine need the same --state-dir, or another --slot",
+            error, slots,
         )  # fmt: skip
         return state, slots
-
-
-def _own_temporary() -> Path:
-    """Return a directory for temporary files that belongs to this user, the same for all runs of this user.
-
-    Raises:
-        NoDirectory: it cannot be made, or another user has made it.
-    """
-    path = made(Path(tempfile.gettempdir()) / f"kafka-dialogs-{os.geteuid()}", FIX)
-    if path.lstat().st_uid != os.geteuid():
-        raise NoDirectory(f"directory {path} belongs to another user; {FIX}")
-    return path
 
 
 def _end(end: RunEnd, *, as_json: bool) -> None:

@@ -360,7 +360,7 @@ class Supervisor:
             self._was_ready = True
             services = ", ".join(dict.fromkeys(child.service for child in self.children))
             workers = counted(len(self.children), "worker")
-            log.info("ready: %s of %s work", workers, services)
+            log.info("ready: %s (%s)", services, workers)
 
     def _loaded(self, child: Child) -> None:
         if self._all_loaded:

@@ -258,7 +258,7 @@ def test_one_line_says_that_every_worker_works(supervisor: Supervisor, caplog: p
     supervisor._take(two, status())
     supervisor._take(one, status(partitions=0))
     supervisor._take(one, status())
-    assert [it.getMessage() for it in caplog.records if "ready" in it.getMessage()] == ["ready: 2 workers of a, b work"]
+    assert [it.getMessage() for it in caplog.records if "ready" in it.getMessage()] == ["ready: a, b (2 workers)"]
 
 
 def test_a_worker_without_kafka_is_told_once_and_its_return_once(
