@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def test_the_operators_day(terminal: Terminal) -> None:
 
 
 def test_a_decision_keeps_the_diagnosis(terminal: Terminal) -> None:
-    one, two, *_ = sorted(it["letter"] for it in terminal.letters())
+    one, two, three, *_ = sorted(it["letter"] for it in terminal.letters())
     why = ("--reason", "INC-4711")
     assert terminal("dead-letters", "skip", one, *why)[0] == 0
     shown = terminal.text("dead-letters", "show", one)
@@ -94,6 +95,24 @@ def test_a_decision_keeps_the_diagnosis(terminal: Terminal) -> None:
     assert re.search(r"decision +skipped by .+: INC-4711\n", shown)
     assert re.search(r"failure +.*ValueError", shown)
     assert terminal("dead-letters", "end", two, *why)[0] == 0
+    code, told = terminal("events", "--event", "RESOLVED")
+    assert (code, [(it["action"], it["reason"]) for it in told["events"]]) == (
+        0,
+        [("skip", "INC-4711"), ("end", "INC-4711")],
+    )
+    lines = terminal.text("events", "--dialog", told["events"][0]["conversation"]).splitlines()
+    assert lines[0].split("\t") == ["AT", "EVENT", "SERVICE", "DIALOG", "SAYS"]
+    assert {line.split("\t")[3] for line in lines[1:]} == {told["events"][0]["conversation"]}
+    assert terminal("events", "--since", "2100-01-01") == (0, {"events": []})
+    assert terminal("events", "--event", "RESOLVD")[0] == terminal("events", "--service", "nobody")[0] == 2
+    following = terminal.start("events", "--follow", "--service", "fragile", "--event", "RESOLVED")
+    assert following.stdout is not None
+    seen = [json.loads(following.stdout.readline())["action"] for _ in range(2)]
+    assert terminal("dead-letters", "skip", three, *why)[0] == 0
+    assert [*seen, json.loads(following.stdout.readline())["number"]] == ["skip", "end", 1]
+    following.send_signal(signal.SIGINT)
+    assert following.communicate()[0] == ""
+    assert following.returncode == 130
     code, told = terminal("dead-letters", "retry", two, *why)
     assert code == 2
     assert "dead-letters resubmit" in told["error"]

@@ -503,4 +503,8 @@ MUTATIONS = (
         "259-unknown-services-are-waited-for",
         "tests/simulation/test_unknown_services.py::test_a_misspelt_service_fails_the_handler_and_the_message_is_held",
     ),
+    Mutation(
+        "310-a-skipped-message-loses-its-failure",
+        "tests/simulation/test_decisions.py::test_skip_keeps_the_bytes_and_goes_on",
+    ),
 )
