@@ -1,6 +1,6 @@
 """``python -m conversations``: the same as the command ``conversations``."""
 
-from conversations_ops.cli.app import main
+from conversations_ops.entry_point import main
 
 if __name__ == "__main__":
     main()

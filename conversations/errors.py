@@ -23,6 +23,7 @@ LogError                      Kafka, its settings or the local state failed; try
  │   ├─ KafkaNotReady         a broker answered: the cluster is not ready
  │   ├─ StaleAnswer           the broker that answered does not know the newest records
  │   └─ LoginRefused          brokers refuse the login
+ ├─ UnknownNamespace          the namespace has no catalog
  ├─ Fenced                    another member of the group owns a partition now
  ├─ Interrupted               the transaction was aborted for a passing reason
  ├─ InDoubt                   the outcome of a commit is unknown
@@ -230,6 +231,10 @@ class LoginRefused(KafkaUnreachable):
             f"Kafka at {bootstrap} refuses the login: {why}. Are sasl.username, sasl.password and sasl.mechanisms right?",
         )
         self.bootstrap = bootstrap
+
+
+class UnknownNamespace(LogError):
+    """The namespace has no catalog: its name is wrong, or no service was applied yet."""
 
 
 class Fenced(LogError):

@@ -26,7 +26,7 @@ TEXT = """# Events
 Workers and operators' tools write events to the topic `<namespace>.events`. An event is a JSON object. Its first field is `event`, the
 name of the event. In a worker's event, three fields follow: `service`, `partition`, and the time `at` in microseconds since 1970. Then the
 fields of the table follow, in the same order. In a worker's event, a text has at most 1,000 characters. If a worker cannot write an event
-to the topic, it writes the event to its log.
+to the topic, it writes the event to its log. The command `conversations events` prints the topic.
 
 A later version may add events and fields. Skip an event whose name you do not know, and ignore a field that you do not know. The JSON
 Schema of all events: [event.v1.json](../conversations/schemas/event.v1.json).

@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations_ops.console.exit_codes import Exit
-from conversations_ops.printable import one_line
+from conversations_ops.printable import counted, one_line
 from spark_jobs.audit import numbers, reports, sources, state
 from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs
@@ -171,13 +171,14 @@ def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
     )
     parts = ", ".join(f"{totals[name]:,} {name.replace('_', ' ')}" for name in places)
     lines = [
-        f"{totals['dialogs']:,} dialogs, {totals['sent']:,} messages sent, {totals['accepted']:,} accepted: {parts}",
-        f"{totals['cut']:,} directions whose beginning is not in the log, {totals['forgotten']:,} whose receiver's row was deleted when its time was over",
+        f"{counted(totals['dialogs'], 'dialog')}, {counted(totals['sent'], 'message')} sent, {totals['accepted']:,} accepted: {parts}",
+        f"{counted(totals['cut'], 'direction')} whose beginning is not in the log, {totals['forgotten']:,} whose receiver's row was deleted when its time was over",
     ]
     if not data["faults"]:
         return [*lines, "no faults"]
     lines.append(
-        f"{data['faults']:,} faults: " + ", ".join(f"{count:,} {name}" for name, count in data["by_name"].items())
+        f"{counted(data['faults'], 'fault')}: "
+        + ", ".join(f"{count:,} {name}" for name, count in data["by_name"].items())
     )
     if totals["follow"]:
         lines.append(

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from conversations import schemas
 from conversations.config import Kafka
-from conversations.errors import LogError
+from conversations.errors import LogError, UnknownNamespace
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, describe_topics, log, make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol.limits import NAME
@@ -92,13 +92,16 @@ def read_catalog(
 
     Raises:
         KafkaUnreachable: no broker answered.
-        LogError: the namespace has no catalog, or the catalog cannot be read.
+        UnknownNamespace: the namespace has no catalog.
+        LogError: the catalog cannot be read.
     """
     admin = admin or make_admin(kafka)
     topic = catalog_topic(kafka.namespace)
     catalog = known or Catalog()
     if known is None and describe_topics(admin, kafka, [topic], patience or REQUEST_TIMEOUT)[topic] is None:
-        raise LogError(f"namespace {kafka.namespace!r} has no catalog: run 'conversations apply' for its services")
+        raise UnknownNamespace(
+            f"namespace {kafka.namespace!r} has no catalog: run 'conversations apply' for its services, or give another --namespace"
+        )
     rows, catalog.next_offset = read_all(kafka, admin, topic, catalog.next_offset, patience)
     catalog.take(rows)
     return catalog

@@ -58,6 +58,8 @@ class Parked(NamedTuple):
     """True while the dialog waits for the queue to be on again, or for the brake to be off."""
     returns: int = 0
     """Number of times that an operator gave the message or handler back."""
+    content_type: str = ""
+    """Content type of the body; empty if there is no message."""
 
     @property
     def exception(self) -> str:
@@ -110,18 +112,18 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
     (service, partition), row, own = where, rows.decode_park(data), key[1:18]
     endpoint, _ = rows.decode_endpoint(own, table[rows.ENDPOINT + own], service)
     handler = _HANDLERS.get(key[18:], Failed.MESSAGE)
-    number, what, body, attempts = NONE, handler.value, b"", row.attempts
+    number, what, body, attempts, content_type = NONE, handler.value, b"", row.attempts, ""
     letter = f"{service}.{what.lower()}-{uuid_text(own[:16])}-{'initiator' if own[16] else 'target'}"
     if key.startswith(rows.PARK):
         head = rows.decode_waiting(table[rows.numbered(rows.PARKED, own, row.first)])
         envelope = decode(head.value)
         what = envelope.message_type if envelope.kind is Kind.MESSAGE else envelope.kind.name
-        number, body, attempts = envelope.seq, envelope.body, head.attempts
+        number, body, attempts, content_type = envelope.seq, envelope.body, head.attempts, envelope.content_type
         letter = letter_of(service, head.topic, partition, head.offset)
     return Parked(
         letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, handler, number, what, body, attempts,
         row.since, None if row.due >= rows.QUEUE_ON else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
-        row.ticket, row.due == rows.QUEUE_ON, row.returns,
+        row.ticket, row.due == rows.QUEUE_ON, row.returns, content_type,
     )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ log = logging.getLogger("conversations.worker")
 class Assignment:
     """The partitions of one worker, and their records that were read and not yet routed."""
 
-    __slots__ = ("_context", "_restoring", "_scheduler", "_stores", "backlog", "partitions")
+    __slots__ = ("_context", "_opened", "_restoring", "_scheduler", "_stores", "backlog", "partitions")
 
     def __init__(self, context: Context, stores: Stores, scheduler: Scheduler) -> None:
         self._context = context
@@ -48,6 +48,8 @@ class Assignment:
         self.partitions: dict[int, Partition] = {}
         """Open partitions by number."""
         self._restoring: dict[int, Restoring] = {}
+        self._opened: dict[int, int] = {}
+        """Partitions that were opened since the last log line about opened partitions, with the number of restored rows."""
         self.backlog: list[Record] = []
 
     @property
@@ -85,7 +87,17 @@ class Assignment:
     def advance(self) -> list[Partition]:
         """Continue all restores; return the partitions that this call opened."""
         opened = [number for number, restoring in list(self._restoring.items()) if self._restored(number, restoring)]
+        if self._opened and not self._restoring:
+            self._tell_opened()
         return [self.partitions[number] for number in opened]
+
+    def _tell_opened(self) -> None:
+        """Log one line for all partitions that were opened since the last such line."""
+        numbers = ", ".join(map(str, sorted(self._opened)))
+        what = f"partition {numbers}" if len(self._opened) == 1 else f"partitions {numbers}"
+        open_ = "is open" if len(self._opened) == 1 else "are open"
+        log.info("%s of %s %s, %d rows restored", what, self._context.name, open_, sum(self._opened.values()))
+        self._opened = {}
 
     def _restored(self, number: int, restoring: Restoring) -> bool:
         """Continue one restore; return True if the partition was opened."""
@@ -106,7 +118,7 @@ class Assignment:
             return False
         del self._restoring[number]
         self.partitions[number] = partition
-        log.info("partition %d of %s is open, %d rows restored", number, self._context.name, restoring.rows)
+        self._opened[number] = restoring.rows
         return True
 
     # -- going --------------------------------------------------------------------------------------------------

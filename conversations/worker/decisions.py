@@ -48,18 +48,24 @@ def _decide(partition: Partition, active: Active, command: Command, decision: Re
     item = partition.parking.head(active, found) if decision.handler == Failed.MESSAGE else None
     _check(found, item, decision)
     number = uuid_text(command.command_id)
-    if decision.action == Action.END:
-        _end(partition, active, found, decision)
-    elif item is None:
-        _resolve_handler(partition, active, found, decision, number)
-    elif decision.action == Action.SKIP:
-        _skip(partition, found, item, command.issued_by, decision.reason)
-    else:
-        if decision.action == Action.EDIT:
-            _edit(partition, found, item, decision.body)
-        _give_back(
-            partition, active, found, rows.PARK + key, number, edited=number if decision.action == Action.EDIT else ""
-        )
+    with partition.letters.decided(command.issued_by, decision.reason):
+        if decision.action == Action.END:
+            _end(partition, active, found, decision)
+        elif item is None:
+            _resolve_handler(partition, active, found, decision, number)
+        elif decision.action == Action.SKIP:
+            _skip(partition, found, item)
+        else:
+            if decision.action == Action.EDIT:
+                _edit(partition, found, item, decision.body)
+            _give_back(
+                partition,
+                active,
+                found,
+                rows.PARK + key,
+                number,
+                edited=number if decision.action == Action.EDIT else "",
+            )
     event = Resolved(
         number, ConversationId(uuid_text(active.identity[:16])), not command.from_initiator, decision.handler.lower(),
         decision.number, decision.action.lower(), by=command.issued_by, reason=decision.reason,
@@ -93,7 +99,7 @@ def _end(partition: Partition, active: Active, found: Park, decision: Resolve) -
     outbound.close(partition, active)
 
 
-def _skip(partition: Partition, found: Park, item: Arrival, by: str, reason: str) -> None:
+def _skip(partition: Partition, found: Park, item: Arrival) -> None:
     active, envelope = item.active, item.envelope
     if envelope.kind is not Kind.MESSAGE:
         if not item.accepted:
@@ -102,9 +108,10 @@ def _skip(partition: Partition, found: Park, item: Arrival, by: str, reason: str
         partition.parking.skip_head(found, item)
         outbound.finish_end(partition, active)
         return
+    failure = found.row.failure
     partition.parking.returned(found, parking.DECIDED)
     partition.parking.skip_head(found, item)
-    partition.letters.dead_letter(item, letters.SKIPPED, failure=LocalError(f"skipped by {by}: {reason}"))
+    partition.letters.dead_letter(item, letters.SKIPPED, why=failure)
     active.endpoint.gave_up_on()
     outbound.tell_skipped(partition, active, envelope.seq)
 

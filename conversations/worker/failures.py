@@ -62,9 +62,9 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     for member in members(failure):
         if isinstance(member, StateDamaged):
             raise member  # damaged state is not the handler's fault
-    context, active = partition.context, task.active
+    context = partition.context
     context.counts.count_failure()
-    facts = {"conversation": uuid_text(active.identity[:16]), "attempt": item.attempts + 1}
+    facts = {**_dialog_of(task), "attempt": item.attempts + 1}
     what = _what(item, task)
     decision = decide(failure, item.attempts + 1, context.service.poison, _subject(item, task))
     if (not isinstance(decision, Retry) or decision.counts) and _is_braked(partition, item, task, failure):
@@ -124,7 +124,8 @@ def give_up_on_unfit(partition: Partition, item: Arrival, task: Task, error: Inv
     partition.context.counts.count_failure()
     if not _is_braked(partition, item, task, error):
         item.charge()
-        log.error("giving up on %s, which does not fit this release: %s", _what(item, task), text_of(error))
+        what, said = _what(item, task), text_of(error)
+        log.error("giving up on %s, which does not fit this release: %s", what, said, extra=_dialog_of(task))
         give_up(partition, item, task, error, decision, letters.UNFIT)
     return True
 
@@ -133,7 +134,7 @@ def give_up_on_killer(partition: Partition, item: Item, task: Task, died: Proces
     """Apply the policy of a message that killed too many processes, without a call of its handler."""
     partition.context.counts.count_failure()
     item.charge()
-    log.error("giving up on %s without calling it: %s", task.handler.name, died)
+    log.error("giving up on %s without calling it: %s", task.handler.name, died, extra=_dialog_of(task))
     give_up(partition, item, task, died, last(died, partition.context.service.poison, _subject(item, task)))
 
 
@@ -165,6 +166,11 @@ def succeeded(partition: Partition, item: Item, peer: str) -> None:
         log.warning("%s: a message of %s was handled again: the brake is off for this peer", context.name, peer)
         partition.letters.event(BrakeOff(peer))
     context.brakes.succeeded(peer)
+
+
+def _dialog_of(task: Task) -> dict[str, object]:
+    """Return the field that names the dialog in a log line."""
+    return {"conversation": uuid_text(task.active.identity[:16])}
 
 
 def _subject(item: Item, task: Task) -> Subject:

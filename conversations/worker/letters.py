@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from conversations.bodies import said
@@ -26,6 +28,8 @@ from conversations.protocol.letters import (
     CODE,
     COMMAND_REFUSED,
     CONVERSATION,
+    DECIDED_BY,
+    DECIDED_WHY,
     DUE,
     EXCEPTION,
     EXCEPTION_MESSAGE,
@@ -85,7 +89,7 @@ class Leftover(NamedTuple):
 class Letters:
     """Writes the dead letters and the events of one partition."""
 
-    __slots__ = ("_broken", "_context", "_number", "_outbox", "_progress", "_schedule")
+    __slots__ = ("_broken", "_context", "_decision", "_number", "_outbox", "_progress", "_schedule")
 
     def __init__(self, number: int, context: Context, outbox: Outbox, progress: Progress, schedule: Schedule) -> None:
         self._number = number
@@ -94,6 +98,19 @@ class Letters:
         self._progress = progress
         self._schedule = schedule
         self._broken = BrokenDialogs()
+        self._decision: Headers = []
+        """Headers of the letters that the present decision of an operator writes; empty while no decision is carried out."""
+
+    @contextmanager
+    def decided(self, by: str, why: str) -> Iterator[None]:
+        """Let each letter that is written in the block say which operator's decision wrote it, and why."""
+        self._decision = [
+            (DECIDED_BY, sendable(by, TEXT_LIMIT).encode()), (DECIDED_WHY, sendable(why, TEXT_LIMIT).encode()),
+        ]  # fmt: skip
+        try:
+            yield
+        finally:
+            self._decision = []
 
     def dead_letter(
         self,
@@ -109,6 +126,7 @@ class Letters:
         self._context.counts.count_dead_letter()
         headers = self._source(item.topic, item.offset, reason)
         headers += _conversation(item)
+        headers += self._decision
         if code:
             headers.append((CODE, str(code).encode()))
         if held:
@@ -117,6 +135,8 @@ class Letters:
             headers.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
         if failure is not None:
             headers += _failure(failure, item.attempts)
+        elif item.attempts:
+            headers.append((ATTEMPTS, str(item.attempts).encode()))
         self._keep(item.key, item.value, headers)
         if not held and reason not in (SKIPPED, COMMAND_REFUSED, UNDELIVERABLE):
             self._open(item.topic, item.offset)

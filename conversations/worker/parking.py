@@ -469,19 +469,21 @@ class Parking:
             data = self._outbox.read(key)
             self._outbox.write(key, None)
             if data is not None and not (running and number == row.first):
-                self._settle(arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, data)))
+                item = arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, data))
+                self._settle(item, row.failure if number == row.first else "")
         self.bytes -= row.size
         self.braked_bytes -= row.size * (found.peer in self._context.brakes.peers)
         self._drop(self.parks, rows.PARK, active.identity)
 
-    def _settle(self, item: Arrival) -> None:
+    def _settle(self, item: Arrival, failure: str) -> None:
         """Settle a parked record of a dialog that is over: a message becomes a dead letter, and the peer's END is accepted.
 
         The number of the message is accepted already, so the peer does not send the message again. The parked bytes are its only copy.
+        ``failure`` is the last failure of its handler; it is empty if the handler did not fail.
         """
         endpoint, envelope = item.active.endpoint, item.envelope
         if envelope.kind is Kind.MESSAGE:
-            self._letters.dead_letter(item, letters.PARKED_AT_END)
+            self._letters.dead_letter(item, letters.PARKED_AT_END, why=failure)
             endpoint.gave_up_on()
         elif not item.accepted:
             # The record is the peer's END, and its turn never came. This side is over as well, so it accepts the END now.

@@ -30,6 +30,11 @@ def unstyled(text: str) -> str:
     return lines(text, "")
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun in the singular or the plural: "1 message", "2,000 messages"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def json_line(data: object) -> str:
     """Write plain data as one line of JSON, with an escape for DEL and for each character outside ASCII."""
     return json.dumps(data, default=str).replace("\x7f", "\\u007f")

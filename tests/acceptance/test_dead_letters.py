@@ -1,6 +1,8 @@
 """What operators do about failed messages, with the real command line on a real Kafka."""
 
 import json
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,64 @@ def test_the_operators_day(terminal: Terminal) -> None:
     assert terminal("dead-letters", "show", "nobody.queue-0-0")[0] == 2
     assert terminal("dead-letters", "list", "nobody")[0] == 2
     assert five in {letter["letter"] for letter in left.values()}
+
+
+def test_a_decision_keeps_the_diagnosis(terminal: Terminal) -> None:
+    one, two, three, *_ = sorted(it["letter"] for it in terminal.letters())
+    why = ("--reason", "INC-4711")
+    assert terminal("dead-letters", "skip", one, *why)[0] == 0
+    shown = terminal.text("dead-letters", "show", one)
+    assert "int(body.text)" in shown, "the stack of the failure, not of the skipping"
+    assert re.search(r"decision +skipped by .+: INC-4711\n", shown)
+    assert re.search(r"failure +.*ValueError", shown)
+    assert terminal("dead-letters", "end", two, *why)[0] == 0
+    code, told = terminal("events", "--event", "RESOLVED")
+    assert (code, [(it["action"], it["reason"]) for it in told["events"]]) == (
+        0,
+        [("skip", "INC-4711"), ("end", "INC-4711")],
+    )
+    lines = terminal.text("events", "--dialog", told["events"][0]["conversation"]).splitlines()
+    assert lines[0].split("\t") == ["AT", "EVENT", "SERVICE", "DIALOG", "SAYS"]
+    assert {line.split("\t")[3] for line in lines[1:]} == {told["events"][0]["conversation"]}
+    assert terminal("events", "--since", "2100-01-01") == (0, {"events": []})
+    assert terminal("events", "--event", "RESOLVD")[0] == terminal("events", "--service", "nobody")[0] == 2
+    following = terminal.start("events", "--follow", "--service", "fragile", "--event", "RESOLVED")
+    assert following.stdout is not None
+    seen = [json.loads(following.stdout.readline())["action"] for _ in range(2)]
+    assert terminal("dead-letters", "skip", three, *why)[0] == 0
+    assert [*seen, json.loads(following.stdout.readline())["number"]] == ["skip", "end", 1]
+    following.send_signal(signal.SIGINT)
+    assert following.communicate()[0] == ""
+    assert following.returncode == 130
+    code, told = terminal("dead-letters", "retry", two, *why)
+    assert code == 2
+    assert "dead-letters resubmit" in told["error"]
+    (detached,) = (it for it in terminal("dead-letters", "list", "--detached")[1]["letters"] if it["letter"] == two)
+    assert (detached["exception"], detached["decided_why"]) == ("builtins.ValueError", "INC-4711")
+    text = terminal.text("dead-letters", "list", "--detached")
+    assert "ValueError: " in text
+    assert re.search(r"its dialog was ended by .+: INC-4711", text), "the records behind it have no failure"
+
+
+def test_what_an_operator_may_get_wrong(terminal: Terminal) -> None:
+    letter, why = terminal.letters()[0]["letter"], ("--reason", "INC-4711")
+    broken, wrong = terminal.out / "broken.json", terminal.out / "wrong.json"
+    broken.write_text("{")
+    wrong.write_text('{"text": 100}')
+    for more in (("--dry-run",), why):
+        code, told = terminal("dead-letters", "edit", letter, "--body", str(broken), *more)
+        assert (code, told["kind"]) == (2, "UsageError")
+        assert "is not JSON" in told["error"]
+    done = terminal.text("dead-letters", "edit", letter, "--body", str(wrong), "--dry-run")
+    assert "its owner checks the body against the message type" in done
+    variables = {"EDITOR": "false", "VISUAL": ""}
+    where = ("--bootstrap", terminal.kafka.bootstrap, "--namespace", terminal.kafka.namespace)
+    ended = conversations("dead-letters", "edit", letter, *why, *where, out=terminal.out, variables=variables)
+    assert (ended.returncode, "--body FILE" in ended.stderr, "Traceback" in ended.stderr) == (2, True, False)
+    other = Terminal(Kafka(terminal.kafka.bootstrap, namespace="elsewhere"), terminal.out)
+    code, told = other("dead-letters", "list")
+    assert (code, told["kind"]) == (2, "UnknownNamespace")
+    assert "'elsewhere'" in told["error"]
 
 
 def test_what_an_operator_reads(terminal: Terminal) -> None:

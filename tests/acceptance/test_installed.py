@@ -98,7 +98,7 @@ def check_day(lines: list[str], environment: Path) -> None:
     assert lines[1].startswith(str(environment)), lines[1]
     assert lines.count("Hello, Ada") == 2
     assert any("1 passed" in line for line in lines)
-    assert any(line.startswith("1 dialogs, 4 messages sent, 4 accepted") for line in lines), "\n".join(lines)
+    assert any(line.startswith("1 dialog, 4 messages sent, 4 accepted") for line in lines), "\n".join(lines)
     assert "no faults" in lines
 
 

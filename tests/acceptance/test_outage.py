@@ -48,3 +48,7 @@ def test_the_page_says_that_kafka_is_away_and_nothing_is_started_again(
             broker.restart()
             until(run.is_well, "the page says that Kafka is back", seconds=90)
             assert (worker()["pid"], worker()["restarts"], worker()["kafka"]) == (pid, 0, None)
+            said = [line["message"] for line in run.lines() if line["logger"] == "conversations.run"]
+            assert said[0] == "ready: sink (1 worker)"
+            assert ["no broker has answered" in it for it in said[1:]] == [True, False], said
+            assert said[-1].endswith("Kafka answers again")

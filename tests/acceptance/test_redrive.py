@@ -86,6 +86,9 @@ def test_a_redrive_tries_a_few_first_and_leaves_later_letters_alone(terminal: Te
     code, seen = terminal("redrive", "watch", ended["redrive"])
     assert (code, seen["end"]) == (0, "done")
     assert {event["reason"] for event in told(kafka, "RESOLVED")} == {"INC-4711"}
+    code, again = terminal("redrive", "resume", file, "--reason", "a slip")
+    assert (code, again["end"], again["outcomes"]) == (0, "done", ended["outcomes"]), "nothing is left to do"
+    assert "is done already" in terminal.text("redrive", "resume", file, "--reason", "a slip")
     assert len(told(kafka, "REDRIVE_STARTED")) == 3
     first, second = terminal("redrive", "list")[1]["redrives"]
     assert (first["letters"], first["end"], first["outcomes"]["handled"]) == (10, "done", 7)

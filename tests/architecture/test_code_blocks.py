@@ -286,7 +286,7 @@ def test_the_targets_of_make_exist() -> None:
     "wrong",
     [
         "conversations dead-leters list", "conversations dead-letters lst", "conversations dead-letters list --by nothing",
-        "conversations dead-letters list --overr", "conversations dead-letters retry", "conversations queue show --all",
+        "conversations dead-letters list --overr", "conversations dead-letters retry", "conversations queue show --al",
         "conversations spark archive /data --compcat", "conversations spark archive", "conversations spark nothing",
     ],
 )  # fmt: skip

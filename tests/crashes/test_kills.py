@@ -279,7 +279,7 @@ def test_of_two_workers_one_dies_and_only_its_partition_is_suspect_where_it_goes
     for point in ("kill-1", "stop-2"):
         scene.order(point)
     left, right = scene.mortal("left"), scene.mortal("right")
-    until(lambda: "is open" in left.log.read_text() and "is open" in right.log.read_text(), "both work")
+    until(lambda: "rows restored" in left.log.read_text() and "rows restored" in right.log.read_text(), "both work")
     with Client(scene.counter, scene.kafka) as client:
         scene.count(client, 8, 5)
     until(lambda: scene.is_done("kill-1"), "one of them dies")

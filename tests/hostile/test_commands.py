@@ -54,6 +54,8 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("dead-letters", "resubmit", over, "--dry-run")
     yield 1, ("dead-letters", "resubmit", over, *WHY, "--wait", "0.5")
     yield 0, ("retries", "list")
+    yield 0, ("events",)
+    yield 2, ("events", "--service", "\x1b[31m\nerror: forged")
     yield 1, ("queue", "show")
     yield 2, ("queue", "show", "\x1b[31m\nerror: forged")
     yield 0, ("queue", "off", "desk", "--dry-run")

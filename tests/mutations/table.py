@@ -576,4 +576,8 @@ MUTATIONS = (
         "298-published-records-taken-for-envelopes",
         f"{_PUBLICATIONS}what_else_a_topic_refuses_leaves_the_records_of_others_alone",
     ),
+    Mutation(
+        "310-a-skipped-message-loses-its-failure",
+        "tests/simulation/test_decisions.py::test_skip_keeps_the_bytes_and_goes_on",
+    ),
 )

@@ -9,7 +9,7 @@ import pytest
 from conversations import PoisonPolicy, Then
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
-from conversations.protocol.topics import events_topic
+from conversations.protocol.topics import DEAD_LETTER, events_topic, service_topic
 from conversations.testing import PeerDialog, Simulation
 from conversations.testing.reading import visible
 from tests.simulation.support.services import ECHO, Say
@@ -21,6 +21,13 @@ HOLD = PoisonPolicy(delays=[], then=Then.HOLD)
 def events(sim: Simulation, name: str) -> list[dict[str, Any]]:
     found = [json.loads(record.value() or b"") for record in visible(sim.broker, events_topic(sim.broker.namespace))]
     return [event for event in found if event["event"] == name]
+
+
+def letters_of(sim: Simulation) -> list[dict[str, bytes]]:
+    """Return the headers of the letters of messages."""
+    found = visible(sim.broker, service_topic(sim.broker.namespace, "moody", DEAD_LETTER))
+    headers = [{name: bytes(value or b"") for name, value in record.headers() or ()} for record in found]
+    return [it for it in headers if it["dl.sequence"] != b"-1"]
 
 
 def by_hand(action: Action, **more: Any) -> Decision:
@@ -101,7 +108,12 @@ def test_skip_keeps_the_bytes_and_goes_on() -> None:
         assert texts(dialog) == ["a", "c"]
         letters = [(letter.sequence, letter.reason) for letter in sim.dead_letters("moody") if letter.sequence >= 0]
         assert letters == [(1, "handler-failed"), (1, "skipped")]
-        assert "INC-4711" in sim.dead_letters("moody")[-1].message
+        failed, skipped = letters_of(sim)
+        assert (skipped["dl.decided-by"], skipped["dl.decided-why"]) == (b"operator", b"INC-4711")
+        assert skipped["dl.exception-message"] == b"ValueError: b 9", "the failure stays, not the skipping"
+        assert (skipped["dl.attempts"], failed["dl.attempts"]) == (b"1", b"1")
+        assert "dl.exception" not in skipped
+        assert "dl.decided-by" not in failed
         sim.check_invariants()
 
 
@@ -232,7 +244,25 @@ def test_end_tells_the_peer_and_keeps_what_waited() -> None:
         assert [(it.sequence, it.reason) for it in sim.dead_letters("moody")[1:]] == [
             (1, "parked-at-end"), (2, "parked-at-end"),
         ]  # fmt: skip
+        head, behind = letters_of(sim)[1:]
+        assert {(it["dl.decided-by"], it["dl.decided-why"]) for it in (head, behind)} == {(b"operator", b"test")}
+        assert head["dl.exception-message"] == b"ValueError: b 9"
+        assert "dl.exception-message" not in behind
         sim.check_invariants()
+
+
+def test_a_letter_after_a_decision_does_not_have_the_decision() -> None:
+    """The peer ends the second dialog; only the first was ended by the operator."""
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        _, it = held(sim, moody, "b 9")
+        sim.decide(it, by_hand(Action.SKIP))
+        sim.run()
+        other, _ = held(sim, moody, "c 9")
+        other.end_with_error(1, "enough")
+        sim.run()
+        last = letters_of(sim)[-1]
+        assert (last["dl.reason"], "dl.decided-by" in last) == (b"parked-at-end", False)
 
 
 def test_an_end_without_a_code_is_refused() -> None:

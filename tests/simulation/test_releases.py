@@ -93,7 +93,7 @@ def test_a_body_that_does_not_fit_is_held_and_handled_by_the_release_with_the_up
         sim.check_invariants()
 
 
-def test_a_type_that_this_release_does_not_know_is_held() -> None:
+def test_a_type_that_this_release_does_not_know_is_held(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[Any] = []
     with Simulation(shop(OLD, seen), raise_failures=False) as sim:
         dialog = sim.peer("web", accepts=[WITH_CANCEL]).begin_dialog("shop", WITH_CANCEL)
@@ -102,6 +102,8 @@ def test_a_type_that_this_release_does_not_know_is_held() -> None:
         sim.run()
         (held,) = sim.parked("shop")
         assert "does not know the message type" in held.failure
+        (said,) = (it for it in caplog.records if "giving up on Cancel" in it.getMessage())
+        assert vars(said)["conversation"] == held.conversation
         assert (seen, errors_to(sim, "web")) == ([], [])
         sim.deploy(shop(WITH_CANCEL, seen))
         sim.decide(held, RETRY)

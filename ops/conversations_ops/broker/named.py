@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from conversations.private_files import private_directory, private_file
+from conversations.private_files import private_file
 from conversations_ops.broker.broker import EmbeddedBroker
 from conversations_ops.broker.errors import (
     BrokerError,
@@ -29,7 +29,7 @@ from conversations_ops.broker.errors import (
 )
 from conversations_ops.broker.jars import ensure_jars
 from conversations_ops.broker.java import find_java
-from conversations_ops.cache import cache_directory
+from conversations_ops.cache import FIX, NoDirectory, cache_directory, made
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 STOP_TIMEOUT = 30.0  # seconds
@@ -149,8 +149,14 @@ def command_of(pid: int) -> list[str]:
 
 
 def find_all() -> list[tuple[Record, bool]]:
-    """Return the record of every broker, with True if its process runs, and with False if the broker has crashed."""
-    names = sorted(path.stem for path in directory().glob("*.json"))
+    """Return the record of every broker, with True if its process runs, and with False if the broker has crashed.
+
+    If this user can have no cache directory, this user has started no broker.
+    """
+    try:
+        names = sorted(path.stem for path in directory().glob("*.json"))
+    except NoDirectory:
+        return []
     records = ((name, find(name)) for name in names)
     return [(record, is_held(name)) for name, record in records if record is not None]
 
@@ -233,7 +239,7 @@ def check_name(name: str) -> None:
 
 def directory() -> Path:
     """Return the directory with the records of named brokers."""
-    return private_directory(cache_directory() / "brokers")
+    return made(cache_directory() / "brokers", FIX)
 
 
 def record_path(name: str) -> Path:

@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from conversations_ops.cli import broker, codes, dead_letters, declarations, demo, queue, redrive, settings, spark
+from conversations_ops.cli import (
+    broker,
+    codes,
+    dead_letters,
+    declarations,
+    demo,
+    events,
+    queue,
+    redrive,
+    settings,
+    spark,
+)
 from conversations_ops.cli import run as running
 from conversations_ops.cli.kafka_options import Group
 from conversations_ops.console import log_lines
@@ -33,6 +44,7 @@ app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
 app.add_typer(queue.app, name="queue")
+app.add_typer(events.app)
 app.add_typer(redrive.app, name="redrive")
 app.add_typer(spark.app, name="spark")
 app.command("demo")(demo.demo)
@@ -56,7 +68,7 @@ def top(
 
 
 def main() -> None:
-    """Run the command line: the entry point of ``conversations`` and ``conv``. Ctrl-C ends any command with code 130 and no traceback."""
+    """Run the command line. Ctrl-C ends any command with code 130 and no traceback."""
     try:
         app()
     except Exception:  # noqa: BLE001 - a bug; its text may come from outside and try to control the terminal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
+from conversations.bodies import JSON
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.codes import POISON
@@ -23,13 +24,14 @@ from conversations_ops.cli import completion, detached, one_letter
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show, show_error
+from conversations_ops.console.editor import EditorFailed, edited
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
 from conversations_ops.operate.open_letters import KeptLetter, kept_letter, open_letters
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.selection import By, Group, groups, member_of_open, member_of_parked
-from conversations_ops.printable import one_line
+from conversations_ops.printable import counted, one_line
 
 app = typer.Typer(
     help="Decide about failed messages for which dialogs wait, and about dead letters for which no dialog waits.",
@@ -145,7 +147,7 @@ def show_letter(
     kafka = kafka_of(context)
     with _answering(as_json):
         try:
-            it = _find(kafka, letter)
+            it = _parked(kafka, letter)
         except LookupError as error:
             kept = _kept(kafka, letter)
             if kept is None:
@@ -208,7 +210,9 @@ def edit(
     kafka = kafka_of(context)
     with _answering(as_json):
         it = _find(kafka, letter)
-        decision = _decision(Action.EDIT, reason, dry_run)._replace(body=_new_body(it, body))
+        decision = _decision(Action.EDIT, reason, dry_run)
+        decision = decision._replace(body=_new_body(it, body))
+        _check_body(it, decision.body)
         _decide(kafka, it, decision, wait, dry_run, as_json)
 
 
@@ -276,10 +280,24 @@ def _decision(action: Action, reason: str, dry_run: bool) -> Decision:
     return Decision(action, getpass.getuser(), reason)
 
 
-def _find(kafka: Kafka, letter: str) -> Parked:
+def _parked(kafka: Kafka, letter: str) -> Parked:
     from conversations_ops.operate.parked import parked_message
 
     return parked_message(kafka, letter)
+
+
+def _find(kafka: Kafka, letter: str) -> Parked:
+    """Return the parked message of a letter. If no dialog waits for it, the error names the commands that are for it."""
+    try:
+        return _parked(kafka, letter)
+    except LookupError as error:
+        kept = _kept(kafka, letter)
+        if kept is None or not kept.is_open or kept.letter.foreign:
+            raise
+        raise LookupError(
+            f"no dialog waits for {letter}. 'conversations dead-letters resubmit' sends its message again on a new dialog, "
+            "'conversations dead-letters discard' closes it"
+        ) from error
 
 
 def _kept(kafka: Kafka, letter: str) -> KeptLetter | None:
@@ -295,7 +313,8 @@ def _decide(kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: 
     effect = _effect(it, decision)
     data = {"letter": it.letter, "action": decision.action.lower(), "behind": it.behind, "done": not dry_run}
     if dry_run:
-        show(data, one_line(f"would {effect}"), as_json=as_json)
+        later = "; its owner checks the body against the message type when it gets it" if decision.body else ""
+        show(data, one_line(f"would {effect}{later}"), as_json=as_json)
         return
     outcome = decide(kafka, it, decision, wait)
     if decision.action not in GIVES_BACK:
@@ -319,13 +338,15 @@ _OUTCOMES = {
 
 
 def _effect(it: Parked, decision: Decision) -> str:
-    behind = f"{it.behind} behind it" if it.behind else "nothing behind it"
+    waiting = f"{counted(it.behind, 'record')} behind it"
+    behind = waiting if it.behind else "nothing waits behind it"
+    also = f" and {waiting}" if it.behind else ""
     what = f"{it.what}{'' if it.number < 0 else f' #{it.number}'} of {it.conversation}"
     return {
         Action.RETRY: f"retry {what}, {behind}",
-        Action.EDIT: f"retry {what} with a body of {len(decision.body)} bytes, {behind}",
-        Action.SKIP: f"skip {what} and release {behind}",
-        Action.END: f"end {it.conversation} with error {decision.code} and dead-letter {what}, {behind}",
+        Action.EDIT: f"retry {what} with a body of {counted(len(decision.body), 'byte')}, {behind}",
+        Action.SKIP: f"skip {what}" + (f" and release {waiting}" if it.behind else f"; {behind}"),
+        Action.END: f"end {it.conversation} with error {decision.code}; dead letters: {what}{also}",
     }[decision.action]
 
 
@@ -343,10 +364,27 @@ def _new_body(it: Parked, file: str) -> bytes:
         raise typer.BadParameter(
             "the body is not text, so no editor can open it: give the new body with --body FILE"
         ) from None
-    edited = click.edit(text, extension=".json", require_save=True)
-    if edited is None or edited == text:
+    try:
+        new = edited(text, ".json")
+    except EditorFailed as error:
+        raise typer.BadParameter(f"{error}. Give the new body with --body FILE") from error
+    if new == text:
         raise typer.BadParameter("the body was not changed")
-    return edited.encode()
+    return new.encode()
+
+
+def _check_body(it: Parked, body: bytes) -> None:
+    """Check that a body fits the content type of its message. Only the owner has the message type, and checks the rest.
+
+    Raises:
+        typer.BadParameter: the content type is JSON, and the body is not JSON.
+    """
+    if it.content_type.partition(";")[0].strip() != JSON:
+        return
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"the new body is not JSON, but {it.what} has JSON bodies: {error}") from error
 
 
 # -- showing -------------------------------------------------------------------------------------------------------------

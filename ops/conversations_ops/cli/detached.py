@@ -17,13 +17,13 @@ from conversations.protocol import letters
 from conversations_ops.cli import completion
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.one_letter import plain_open
+from conversations_ops.cli.one_letter import cause, plain_open
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
 from conversations_ops.operate.open_letters import OpenLetter, OpenLetterSelector, Request, close, open_letters
-from conversations_ops.printable import one_line
+from conversations_ops.printable import counted, one_line
 
 app = typer.Typer()
 Letters = Annotated[
@@ -87,7 +87,7 @@ def discard(
         )
         if found and not dry_run:
             close(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
-        effect = f"discard {len(found)} letters"
+        effect = f"discard {counted(len(found), 'letter')}"
         data = {"letters": [it.letter for it in found], "done": not dry_run}
         show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
 
@@ -123,7 +123,7 @@ def resubmit(
         name = "a new dialog"
         if not dry_run:
             name = send_again(kafka, made, Request(getpass.getuser(), reason, wait), end=end)
-        effect = f"send {len(made.letters)} messages of {chosen.conversation} again on {name}"
+        effect = f"send {counted(len(made.letters), 'message')} of {chosen.conversation} again on {name}"
         data = {
             "letters": [it.letter for it in made.letters], "dialog": None if dry_run else name, "service": made.service,
             "done": not dry_run,
@@ -175,8 +175,7 @@ def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Seq
 def _row(it: OpenLetter) -> tuple[str, ...]:
     message = f"{it.what} #{it.number}" if it.number >= 0 else ""
     reason = f"of {it.foreign}" if it.foreign else it.reason
-    what = f"{it.exception.rpartition('.')[2]}: {it.message}" if it.exception else it.message
-    return it.letter, message, it.conversation, reason, moment(it.at), what[:200]
+    return it.letter, message, it.conversation, reason, moment(it.at), cause(it)[:200]
 
 
 def _find(kafka: Kafka, names: Sequence[str]) -> list[OpenLetter]:

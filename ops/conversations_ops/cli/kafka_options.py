@@ -19,6 +19,8 @@ from typer.core import TyperCommand, TyperGroup
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.topics import DEFAULT_NAMESPACE
+from conversations_ops.cli.output import show_error
+from conversations_ops.console.exit_codes import Exit
 from conversations_ops.settings.file import VARIABLE as FILE
 from conversations_ops.settings.given import Given, given
 
@@ -26,6 +28,10 @@ VARIABLE = "CONVERSATIONS_BOOTSTRAP"
 _PANEL = "Which Kafka"
 _COMMAND_LINE = "COMMANDLINE"
 """Click's name for the command line as the source of a parameter."""
+
+
+USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]
+"""Class of all errors about a command line. Typer has no public name for it."""
 
 
 @dataclass
@@ -128,9 +134,16 @@ class Group(TyperGroup):
         super().__init__(params=[*(params or ()), *_options()], **declared)
 
     def invoke(self, ctx: Any) -> Any:
-        """Move the options into the context, and call the command."""
-        with _kept(ctx):
-            return super().invoke(ctx)
+        """Move the options into the context, and call the command. With ``--json``, a wrong usage of the command is JSON, too."""
+        as_json = "--json" in (*getattr(ctx, "protected_args", ()), *ctx.args)
+        try:
+            with _kept(ctx):
+                return super().invoke(ctx)
+        except USAGE_ERROR as error:
+            if not as_json:
+                raise
+            show_error(error.format_message(), "UsageError", as_json=True)
+            raise typer.Exit(Exit.USAGE) from error
 
 
 def arguments_of(context: typer.Context) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from conversations.protocol import letters
+from conversations.protocol import codes, letters
 from conversations.protocol.parked import Parked
 from conversations_ops.console.times import moment
 from conversations_ops.operate.open_letters import KeptLetter, OpenLetter
+from conversations_ops.printable import counted, one_line
 from conversations_ops.printable import lines as indented
-from conversations_ops.printable import one_line
 
 WHY = {
     letters.HANDLER_FAILED: "its handler failed, and its policy did not hold it",
@@ -29,15 +29,20 @@ WHY = {
 """Why no dialog waits for a letter, by the reason of the letter."""
 
 
+_DECISIONS = {letters.SKIPPED: "skipped", letters.EDITED: "edited", letters.PARKED_AT_END: "its dialog was ended"}
+"""What an operator decided, by the reason of the letter that the decision wrote."""
+
+
 def described(it: Parked, stack: str) -> str:
     """Describe a failed message or handler in lines of text, with the stack trace of its last failure if there is one."""
     message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: a handler of {it.what.lower()}s failed"
     lines = [
         f"letter        {one_line(it.letter)}",
         f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",
+        f"key           {one_line(it.key)}",
         f"message       {one_line(message)}",
-        f"failed        {it.attempts} times since {moment(it.since)}: {one_line(it.failure)}",
-        f"behind it     {it.behind} records, {it.size} bytes with it",
+        f"failed        {counted(it.attempts, 'time')} since {moment(it.since)}: {one_line(it.failure)}",
+        f"behind it     {counted(it.behind, 'record')}, {it.size} bytes with it",
         f"next attempt  {_when(it)}",
     ]
     if it.number >= 0:
@@ -81,13 +86,19 @@ def described_kept(kept: KeptLetter) -> str:
     elif kept.is_open:
         why = f"no dialog waits for it: {WHY.get(it.reason, it.reason)}"
     else:
-        why = "closed: its message was handled, skipped or sent again, or an operator discarded it"
+        closed = {letters.SKIPPED: WHY[letters.SKIPPED]}
+        why = f"closed: {closed.get(it.reason, 'its message was handled or sent again, or an operator discarded it')}"
     lines = [
         f"letter        {one_line(it.letter)}",
         f"state         {one_line(why)}",
         f"reason        {one_line(it.reason)}, at {moment(it.at)}",
         f"dialog        {one_line(dialog)}",
+        f"key           {one_line(it.key.decode('utf-8', 'backslashreplace'))}",
     ]
+    if it.decided_by:
+        lines.append(f"decision      {one_line(_decision(it))}")
+    if it.code:
+        lines.append(f"error code    {one_line(_error(it.code))}")
     if it.what or it.number >= 0:
         lines.append(f"message       {one_line(f'{it.what} #{it.number}' if it.number >= 0 else it.what)}")
     if it.exception or it.message:
@@ -100,6 +111,26 @@ def described_kept(kept: KeptLetter) -> str:
         resubmit = "" if envelope is None else "   (or resubmit: sends the messages again on a new dialog)"
         lines.append(f"next: conversations dead-letters discard {one_line(it.letter)} --reason WHY{resubmit}")
     return "\n".join(lines)
+
+
+def _decision(it: OpenLetter) -> str:
+    return f"{_DECISIONS.get(it.reason, 'decided')} by {it.decided_by}: {it.decided_why}"
+
+
+def _error(code: int) -> str:
+    known = next(
+        (it.description for it in vars(codes).values() if isinstance(it, codes.Code) and it.number == code), ""
+    )
+    return f"{code} {known}".rstrip()
+
+
+def cause(it: OpenLetter) -> str:
+    """Say in a few words why a letter is detached: the failure, or the decision of an operator, or the system error code."""
+    if it.exception:
+        return f"{it.exception.rpartition('.')[2]}: {it.message}"
+    if it.message or not it.decided_by:
+        return it.message or (_error(it.code) if it.code else "")
+    return _decision(it)
 
 
 def plain_kept(kept: KeptLetter) -> dict[str, Any]:

@@ -30,8 +30,13 @@ def failures(*, as_json: bool) -> Iterator[None]:
     try:
         yield
     except (BrokerError, DeclarationError, LogError, StateUpgradeError) as error:
-        show_error(str(error), type(error).__name__, as_json=as_json)
+        show_error(str(error), _kind(error), as_json=as_json)
         raise typer.Exit(code_of(error)) from error
+
+
+def _kind(error: Exception) -> str:
+    """Name the kind of an error in JSON. A target that cannot be found is a wrong declaration, as for `conversations run`."""
+    return "DeclarationError" if isinstance(error, DeclarationError) else type(error).__name__
 
 
 def show_error(text: str, kind: str, *, as_json: bool) -> None:

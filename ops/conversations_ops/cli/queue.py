@@ -17,7 +17,7 @@ from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
 from conversations_ops.operate.queues import Queue, queues
-from conversations_ops.printable import one_line
+from conversations_ops.printable import counted, one_line
 
 app = typer.Typer(
     help="Show queues, and turn them off and on. A queue that is off accepts messages, but calls no handler.",
@@ -47,13 +47,17 @@ AnyService = Annotated[
 def show_queues(
     context: typer.Context,
     service: AnyService = "",
+    every: Annotated[bool, typer.Option("--all", help="Show also the partitions in which nothing waits.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show which queues are on, which are off and why, and how many messages wait for a queue that is off.
+    """Show which queues are off and why, and how many messages wait for them. The queue of each partition has its own line.
+
+    Without --all, partitions are left out whose queue is on and for which no message waits. With --json, all are there.
 
     \b
     Examples:
       conversations queue show --bootstrap localhost:9092
+      conversations queue show orders --all
       conversations queue show orders --json | jq '.queues[] | select(.off != "")'
 
     Exit codes: 0 all queues are on, 1 a queue is off, 2 no such service, 3 Kafka unreachable.
@@ -63,7 +67,7 @@ def show_queues(
     if as_json:
         show({"queues": [_plain(it) for it in found]}, "", as_json=True)
     else:
-        show({}, _table(found), as_json=False)
+        _show(found, every=every)
     if any(it.off for it in found):
         raise typer.Exit(Exit.HUMAN)
 
@@ -115,12 +119,27 @@ def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: b
         answers = [] if dry_run else turn(kafka, service, operation, getpass.getuser(), wait)
     changed = sum(bool(it.off) == operation.on for it in found)
     word, waits = "on" if operation.on else "off", sum(it.messages for it in found)
-    effect = f"turn the queue of {service} {word} in {changed} of {len(found)} partitions; {waits} messages wait for it"
+    effect = f"turn the queue of {service} {word} in {changed} of {counted(len(found), 'partition')}; " + (
+        f"{waits} messages wait for it" if waits != 1 else "1 message waits for it"
+    )
     data = {
         "service": service, "on": operation.on, "partitions": len(found), "changed": changed, "answered": len(answers),
         "waiting": waits, "done": not dry_run,
     }  # fmt: skip
     show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+
+
+def _show(found: list[Queue], *, every: bool) -> None:
+    shown = found if every else [it for it in found if it.off or it.dialogs]
+    if shown:
+        show({}, _table(shown), as_json=False)
+    if rest := len(found) - len(shown):
+        which = "all queues are" if not shown else "all other queues are"
+        services = counted(len({it.service for it in found}), "service")
+        text = f"{which} on: {counted(rest, 'partition')} of {services} (--all lists them)"
+        typer.echo(text, err=bool(shown))
+    elif not found:
+        show({}, "there is no service", as_json=False)
 
 
 def _table(found: list[Queue]) -> str:

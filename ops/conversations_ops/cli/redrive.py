@@ -27,9 +27,9 @@ from conversations_ops.console.times import instant, moment
 from conversations_ops.operate.redrive.journal import Journal
 from conversations_ops.operate.redrive.known import known
 from conversations_ops.operate.redrive.outcomes import Outcome, count
-from conversations_ops.operate.redrive.plan import Care, Plan, from_json, is_name, plan_of, to_json
+from conversations_ops.operate.redrive.plan import NO_PLAN, Care, Plan, from_json, is_name, plan_of, to_json
 from conversations_ops.operate.redrive.selection import Selector
-from conversations_ops.printable import one_line
+from conversations_ops.printable import counted, one_line
 
 app = typer.Typer(
     help="Give many held messages back to their handlers by a plan: a few first, then the rest at a limited rate.",
@@ -135,15 +135,15 @@ def _made(kafka: Kafka, selector: Selector, care: Care) -> Plan:
 
 def _described(made: Plan, path: Path) -> str:
     out = (
-        f"; {made.left_out} letters are left out, because they were given back {made.care.max_returns} times or more"
+        f"; {counted(made.left_out, 'letter')} left out, given back {counted(made.care.max_returns, 'time')} or more before"
         if made.left_out
         else ""
     )
     if not made.letters:
         return f"no letter matches{out}"
     return (
-        f"{made.redrive}: {len(made.letters)} letters as of {one_line(made.made_at)} (later letters are not included){out}; "
-        f"canary: the {min(made.care.canary, len(made.letters))} oldest; {made.behind} records wait behind all these letters\n"
+        f"{made.redrive}: {counted(len(made.letters), 'letter')} as of {one_line(made.made_at)} (later letters are not included){out}; "
+        f"canary: the {min(made.care.canary, len(made.letters))} oldest; behind all letters: {counted(made.behind, 'record')}\n"
         f"nothing is changed yet; next: conversations redrive start {path} --reason WHY"
     )
 
@@ -201,8 +201,18 @@ def resume(
     kafka, plan_file = kafka_of(context), _file_of(redrive)
     with failures(as_json=as_json):
         made = _read(plan_file, kafka)
-        if not Journal(plan_file, made.redrive).exists:
+        journal = Journal(plan_file, made.redrive)
+        if not journal.exists:
             raise DeclarationError(f"{plan_file} was not started yet: conversations redrive start {plan_file}")
+        if journal.is_over(made.letters):
+            counts = count({letter: entry.outcome for letter, entry in journal.read().items()})
+            data = {"redrive": made.redrive, "end": "done", "outcomes": counts}
+            show(
+                data, f"{made.redrive} is done already, nothing is left to resume: {_counted(counts)}", as_json=as_json
+            )
+            if counts[Outcome.BACK]:
+                raise typer.Exit(Exit.HUMAN)
+            return
         _drive(kafka, made, plan_file, reason, as_json)
 
 
@@ -323,6 +333,8 @@ def _read(file: Path, kafka: Kafka) -> Plan:
         made = from_json(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise DeclarationError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise DeclarationError(f"{file}: {NO_PLAN}: it is not UTF-8") from None
     if made.namespace != kafka.namespace:
         raise DeclarationError(
             f"the plan is for namespace {made.namespace!r}, not {kafka.namespace!r}: give --namespace"

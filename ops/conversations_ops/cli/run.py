@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,13 @@ from conversations_ops.settings.file import Line
 from conversations_ops.settings.given import Given
 
 CODES = {Ended.STOPPED: Exit.FINE, Ended.DECLARATION: Exit.USAGE, Ended.UNREACHABLE: Exit.UNREACHABLE}
+KINDS = {
+    Ended.DECLARATION: "DeclarationError",
+    Ended.STATE: "StateUpgradeError",
+    Ended.UNREACHABLE: "KafkaUnreachable",
+    Ended.REFUSED: "LogError",
+}
+"""Kind of the error in JSON, as all commands name it."""
 SLOTS = ".slots"
 """Directory of the slots, next to the directories of services with local copies. No service name begins with a dot."""
 START_ONE = " To start one on this machine: conversations broker start"
@@ -124,10 +132,15 @@ def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> 
     Raises:
         NoDirectory: a directory cannot be made or written.
     """
-    fix = FIX if in_memory else f"give --state-dir a directory on a writable volume, or {FIX}"
+    fix, another = (
+        FIX if in_memory else f"give --state-dir a directory on a writable volume, or {FIX}",
+        "give --state-dir another one",
+    )
     state = state_dir and state_dir.resolve()
-    if state is not None and not state.exists():
-        made(state, "give --state-dir another one")
+    if state is not None and not os.path.exists(state):  # noqa: PTH110 - Path.exists raises an error if a parent cannot be entered
+        made(state, another)
+    elif state is not None and not os.access(state, os.W_OK | os.X_OK):
+        raise NoDirectory(f"directory {state} is read-only for this user; {another}")
     try:
         cache = cache_directory(fix)
         slots = writable(cache / "slots" / namespace, fix)
@@ -135,7 +148,7 @@ def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> 
     except NoDirectory as error:
         if state is None:
             raise
-        slots = writable(state / SLOTS / namespace, "give --state-dir another one")
+        slots = writable(state / SLOTS / namespace, another)
         log.warning(
             "%s. So the slots are in %s. Other runs of these services on this machine need the same --state-dir, or another --slot",
             error, slots,
@@ -146,7 +159,7 @@ def _directories(namespace: str, state_dir: Path | None, *, in_memory: bool) -> 
 def _end(end: RunEnd, *, as_json: bool) -> None:
     if end.kind != Ended.STOPPED:
         text = end.text + (START_ONE if end.kind == Ended.UNREACHABLE else "")
-        show_error(text, end.kind, as_json=as_json)
+        show_error(text, KINDS.get(end.kind, "RunFailed"), as_json=as_json)
         raise typer.Exit(CODES.get(end.kind, Exit.HUMAN))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from conversations.errors import DeclarationError, KafkaUnreachable, LoginRefused
+from conversations.errors import DeclarationError, KafkaUnreachable, LoginRefused, UnknownNamespace
 
 
 class Exit(IntEnum):
@@ -26,7 +26,7 @@ EXIT_CODES = "Exit codes: 0 fine, 1 failed or needs a person, 2 wrong usage, 3 K
 
 def code_of(error: Exception) -> Exit:
     """Return the exit code for an expected error."""
-    if isinstance(error, DeclarationError):
+    if isinstance(error, DeclarationError | UnknownNamespace):
         return Exit.USAGE
     unreachable = isinstance(error, KafkaUnreachable) and not isinstance(error, LoginRefused)
     return Exit.UNREACHABLE if unreachable else Exit.HUMAN

@@ -29,7 +29,7 @@ from conversations.worker import Worker
 from conversations_ops.console import log_lines
 from conversations_ops.console.search_path import search_here
 from conversations_ops.host import slots
-from conversations_ops.host.targets import HandlerLoop, entered
+from conversations_ops.host.targets import HandlerLoop, TargetFailed, entered
 from conversations_ops.settings.file import Line
 from conversations_ops.settings.given import Given, differences, shortened
 
@@ -177,6 +177,8 @@ def _work(spec: Spec, orders: Orders, reports: Reports) -> tuple[str, str]:
             preferred = orders.await_start()
             if preferred is not None:
                 return _hold(spec, settings, (service, loop, preferred), (orders, reports))
+    except TargetFailed as error:
+        return Ended.FAILED, str(error)
     except DeclarationError as error:
         return Ended.DECLARATION, str(error)
     except Exception as error:

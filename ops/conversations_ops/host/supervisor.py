@@ -17,6 +17,7 @@ from typing import Any
 
 from conversations_ops.host.child import Ended, Spec
 from conversations_ops.host.restarts import Restarts
+from conversations_ops.printable import counted
 
 log = logging.getLogger("conversations.run")
 
@@ -69,6 +70,8 @@ class Child:
         self._heard = 0.0
         self._joined_at = 0.0
         self._status: dict[str, Any] = {}
+        self._away = False
+        """True if a log line says that no broker answers the present process, and no line says yet that a broker answers again."""
 
     @property
     def name(self) -> str:
@@ -99,7 +102,7 @@ class Child:
         finally:
             os.close(theirs)
         self.started, self.ended, self._status, self._partial = False, None, {}, b""
-        self._joined_at = 0.0
+        self._joined_at, self._away = 0.0, False
         self.order(dataclasses.asdict(self.spec))
         return self._reports
 
@@ -131,6 +134,15 @@ class Child:
         if status["joined"]:
             self.ever_joined = True
             self._joined_at = self._joined_at or time.monotonic()
+        kafka = status.get("kafka")
+        away = kafka is not None and kafka["unreachable"]
+        if kafka is not None and away and not self._away:
+            log.warning(
+                "%s: no broker has answered for %.0f s (%s)", self.name, kafka["unanswered_seconds"], kafka["trying"]
+            )
+        elif self._away and not away:
+            log.warning("%s: Kafka answers again", self.name)
+        self._away = away
 
     def died(self) -> int | None:
         """Return None while the process runs. After its end, return its exit status once. Later calls return None."""
@@ -179,6 +191,10 @@ class Child:
             return "running"
         return "restoring" if status["restoring"] else "idle" if now - self._joined_at > ALONE else "joining"
 
+    def works(self) -> bool:
+        """Return True if the worker is healthy and restores no partition."""
+        return self.state() in GOOD and not self._status["restoring"]
+
     def condition(self) -> dict[str, Any]:
         """Return the condition of the worker, for the health page."""
         process, status = self.process, self._status
@@ -213,7 +229,7 @@ class Supervisor:
         self._grace = grace
         self._on_started = on_started
         self._selector = selectors.DefaultSelector()
-        self._all_loaded = self._all_started = False
+        self._all_loaded = self._all_started = self._was_ready = False
         self._end: RunEnd | None = None
         self._unclean: list[str] = []
         """Workers that failed or were killed while they were told to stop."""
@@ -325,6 +341,7 @@ class Supervisor:
         event = report.pop("event")
         if event == "status":
             child.note(report)
+            self._tell_ready()
         elif event == "loaded":
             child.service, child.settings = report["service"], report["settings"]
             self._grace = max(self._grace, report["grace"])
@@ -336,6 +353,14 @@ class Supervisor:
                 self._on_started()
         else:
             child.ended = RunEnd(report["kind"], report["text"])
+
+    def _tell_ready(self) -> None:
+        """Log one line when all workers of the run work for the first time."""
+        if not self._was_ready and self._end is None and all(child.works() for child in self.children):
+            self._was_ready = True
+            services = ", ".join(dict.fromkeys(child.service for child in self.children))
+            workers = counted(len(self.children), "worker")
+            log.info("ready: %s (%s)", services, workers)
 
     def _loaded(self, child: Child) -> None:
         if self._all_loaded:

@@ -7,6 +7,7 @@ function that yields a service. Instead of a service, each of these may give the
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import importlib
 import inspect
@@ -21,7 +22,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from conversations.config import WorkerSettings
-from conversations.errors import DeclarationError
+from conversations.errors import DeclarationError, LogError
 from conversations.service import Service
 
 log = logging.getLogger("conversations.run")
@@ -35,6 +36,10 @@ HOW = "Write it as module:attribute, for instance shop.orders:service for 'servi
 
 class TargetError(DeclarationError):
     """The target cannot be found, or it gives no service. The message says why."""
+
+
+class TargetFailed(TargetError):
+    """The function or the context manager of a target raised an exception. A later call may succeed, for example when a database is back."""
 
 
 class Found(NamedTuple):
@@ -91,16 +96,23 @@ def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
 
     Raises:
         TargetError: the module or the attribute does not exist, or the attribute gives no service.
+        TargetFailed: the function or the context manager raised an exception before it gave a service.
         DeclarationError: the module has an invalid declaration.
+        LogError: the function or the context manager used Kafka, and Kafka failed.
     """
-    found = _called(target, _find(target), loop)
+    found = _find(target)
+    with _failing(target):
+        found = _called(target, found, loop)
     if (given := _given(found)) is not None:
         yield given
     elif isinstance(found, AbstractContextManager):
-        with found as service:
+        with contextlib.ExitStack() as stack:
+            with _failing(target):
+                service = stack.enter_context(found)
             yield _checked(target, service)
     elif isinstance(found, AbstractAsyncContextManager):
-        service = loop.wait_for(_awaited(found.__aenter__))
+        with _failing(target):
+            service = loop.wait_for(_awaited(found.__aenter__))
         try:
             yield _checked(target, service)
         except BaseException:
@@ -115,6 +127,17 @@ def entered(target: str, loop: HandlerLoop) -> Iterator[Found]:
         raise TargetError(
             f"{target} is {found!r:.200}. It is neither a Service nor (Service, WorkerSettings), and no context manager for them. {HOW}."
         )
+
+
+@contextlib.contextmanager
+def _failing(target: str) -> Iterator[None]:
+    """If the code of a target raises an exception, raise ``TargetFailed`` with the place. Our own errors already say what to do."""
+    try:
+        yield
+    except (DeclarationError, LogError):
+        raise
+    except Exception as error:
+        raise TargetFailed(f"{target!r} fails with {error!r}:{_place(error)}") from error
 
 
 async def _awaited(call: Callable[[], Any]) -> Any:
@@ -159,23 +182,53 @@ def _called(target: str, found: Any, loop: HandlerLoop) -> Any:
 def _find(target: str) -> Any:
     name, colon, attribute = target.partition(":")
     if name.endswith(".py") or "/" in name:
-        dotted = ".".join(Path(name).with_suffix("").parts).lstrip(".")
-        raise TargetError(f"{target!r} names a file. {HOW}; here perhaps {dotted}:{attribute or 'service'}.")
+        raise TargetError(f"{target!r} names a file. {HOW}; {_instead(Path(name), attribute)}.")
     if not colon or not attribute or not name:
         listed = _hint(_import(target, name)) if name and not colon else ""
         raise TargetError(f"{target!r} does not say which attribute of which module to run. {HOW}.{listed}")
-    found: Any = _import(target, name)
+    module = _import(target, name)
+    found: Any = module
     for part in attribute.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise TargetError(f"module {name!r} has no {attribute!r}.{_hint(sys.modules[name])} {HOW}.") from None
+            text = f"module {name!r} has no {attribute!r}.{_hides(module)}{_hint(module)} {HOW}."
+            raise TargetError(text) from None
     return found
 
 
+def _instead(file: Path, attribute: str) -> str:
+    """Say how a target is written whose file somebody named. If the module can be imported, name the services that it has."""
+    here = Path.cwd()
+    inside = file.relative_to(here) if file.is_relative_to(here) else file
+    dotted = ".".join(part for part in inside.with_suffix("").parts if part not in {".", "..", "/"})
+    with contextlib.suppress(TargetError, DeclarationError):
+        if not attribute and (listed := _services(_import(dotted, dotted))):
+            return f"here {' or '.join(listed)}"
+    return f"here perhaps {dotted}:{attribute or 'service'}"
+
+
+def _services(module: ModuleType) -> list[str]:
+    return [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, Service)]
+
+
 def _hint(module: ModuleType) -> str:
-    services = [f"{module.__name__}:{name}" for name, value in vars(module).items() if isinstance(value, Service)]
+    services = _services(module)
     return f" Services there: {', '.join(services)}." if services else ""
+
+
+def _hides(module: ModuleType) -> str:
+    """Return a note if a module of Python hides a file of the current directory; else an empty text."""
+    top = module.__name__.partition(".")[0]
+    theirs = Path(getattr(sys.modules[top], "__file__", None) or "")
+    files = [
+        file
+        for file in (Path(f"{top}.py"), Path(top))
+        if file.exists() and file.resolve() not in {theirs, theirs.parent}
+    ]
+    if top not in sys.stdlib_module_names or not files:
+        return ""
+    return f" {top!r} is a module of Python itself, and it hides ./{files[0]}: give {files[0]} another name."
 
 
 def _import(target: str, name: str) -> ModuleType:
@@ -186,6 +239,9 @@ def _import(target: str, name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(target, error) from error
+        parent = sys.modules.get(error.name.rpartition(".")[0])
+        if parent is not None and not hasattr(parent, "__path__"):
+            raise TargetError(_no_package(target, parent, error.name.rpartition(".")[2])) from None
         here = str(Path.cwd())
         places = ", ".join([f"{here} (the current directory)", *[it for it in sys.path if it != here][:3]])
         text = f"{target!r}: there is no module {error.name!r} in {places}, ...{_hidden(error.name)} {HOW}."
@@ -194,17 +250,29 @@ def _import(target: str, name: str) -> ModuleType:
         raise _broken(target, error) from error
 
 
+def _no_package(target: str, module: ModuleType, attribute: str) -> str:
+    """Describe a target with a dot behind a module, where a colon belongs."""
+    name = module.__name__
+    meant = f" A colon comes between module and attribute: {name}:{attribute}." if hasattr(module, attribute) else ""
+    return f"{target!r}: {name!r} is a module and contains no modules.{meant}{_hides(module)}{_hint(module)} {HOW}."
+
+
 def _broken(target: str, error: Exception) -> TargetError:
-    frames = traceback.TracebackException.from_exception(error)
-    ours = [frame for frame in frames.stack if "importlib" not in frame.filename and frame.filename != __file__]
-    where = "".join(traceback.format_list(ours[-3:]))
     hidden = _hidden(error.name) if isinstance(error, ModuleNotFoundError) else ""
-    return TargetError(f"{target!r} cannot be imported, its code fails with {error!r}:{hidden}\n{where}".rstrip())
+    return TargetError(f"{target!r} cannot be imported, its code fails with {error!r}:{hidden}{_place(error)}")
+
+
+def _place(error: Exception) -> str:
+    """Return the last lines of the stack of an exception, without the frames of this module and of those that it calls."""
+    between = ("importlib", contextlib.__file__, concurrent.futures._base.__file__, __file__)  # noqa: SLF001 - only its path
+    frames = traceback.TracebackException.from_exception(error).stack
+    ours = [frame for frame in frames if not any(part in frame.filename for part in between)]
+    return f"\n{''.join(traceback.format_list(ours[-3:]))}".rstrip()
 
 
 def _hidden(name: str | None) -> str:
     """Return a note about the loaded package with the first part of a dotted name; an empty text if no such package is loaded."""
     top = sys.modules.get(str(name).partition(".")[0])
-    return (
-        f" (the package {top.__name__!r} is already loaded from {', '.join(top.__path__)})" if top is not None else ""
-    )
+    if top is None or not hasattr(top, "__path__"):
+        return ""
+    return f" (the package {top.__name__!r} is already loaded from {', '.join(top.__path__)})"

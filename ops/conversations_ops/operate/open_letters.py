@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.command import Settle, Source, to_partition
 from conversations.protocol.envelope import Envelope, Kind, decode
-from conversations.protocol.letters import STACK, letter_of, source_of
+from conversations.protocol.letters import CODE, DECIDED_BY, DECIDED_WHY, STACK, letter_of, source_of
 from conversations.protocol.topics import DEAD_LETTER, service_topic
 from conversations_ops.operate.commands import ask
 from conversations_ops.operate.state import PATIENCE, services, tables
@@ -30,6 +31,7 @@ FOREIGN = {
 """Header prefixes that identify dead letters of other tools, and the names of these tools."""
 
 
+_CODE = re.compile(rb"-?[0-9]{1,9}")
 TOGETHER = 500
 """Maximum number of letters that one command closes."""
 
@@ -59,6 +61,12 @@ class OpenLetter(NamedTuple):
     """Name of the tool that wrote the letter; empty if a worker wrote it."""
     stack: str = ""
     """Stack trace of the handler's last failure, from the newest letter of the record that has one; empty if no handler failed."""
+    code: int = 0
+    """System error code with which the record was refused, or with which its dialog broke; 0 if there is none."""
+    decided_by: str = ""
+    """Operator whose decision wrote the letter; empty if no decision did."""
+    decided_why: str = ""
+    """Reason of this operator."""
 
     def envelope(self) -> Envelope | None:
         """Return the message of the letter; None if its record is not a message."""
@@ -172,10 +180,14 @@ def _kept(kafka: Kafka, service: str) -> list[KeptLetter]:
     found: dict[tuple[int, str, int], OpenLetter] = {}
     for it in (_letter(service, record) for record in records):
         before = found.get((it.partition, it.topic, it.offset))
-        # A held message gets a second letter when its dialog ends. Only the first has the stack trace.
-        kept = it._replace(stack=before.stack) if before is not None and not it.stack else it
+        # A held message gets a second letter when it is skipped or edited, or when its dialog ends. Only the first has the failure.
+        kept = it if before is None or it.exception or not before.message else _with_failure(it, before)
         found[it.partition, it.topic, it.offset] = kept
     return [KeptLetter(it, is_open=bool(it.foreign) or place in is_open) for place, it in found.items()]
+
+
+def _with_failure(it: OpenLetter, before: OpenLetter) -> OpenLetter:
+    return it._replace(exception=before.exception, message=before.message, stack=before.stack)
 
 
 def _letter(service: str, record: Record) -> OpenLetter:
@@ -191,8 +203,14 @@ def _letter(service: str, record: Record) -> OpenLetter:
             _tool(list(headers)),
         )  # fmt: skip
     name = letter_of(service, source.topic, partition, source.offset)
-    stack = headers.get(STACK, b"").decode("utf-8", "backslashreplace")
-    return OpenLetter(name, service, partition, *source, key, value, stack=stack)
+    stack, by, why = (
+        headers.get(name, b"").decode("utf-8", "backslashreplace") for name in (STACK, DECIDED_BY, DECIDED_WHY)
+    )
+    code = headers.get(CODE, b"")
+    return OpenLetter(
+        name, service, partition, *source, key, value, stack=stack, code=int(code) if _CODE.fullmatch(code) else 0,
+        decided_by=by, decided_why=why,
+    )  # fmt: skip
 
 
 def _headers(record: Record) -> dict[str, bytes]:

@@ -1,5 +1,6 @@
 """Which Kafka: said once, in front of a command or behind it, or in the environment."""
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -79,3 +80,23 @@ def test_a_command_that_declares_an_option_of_every_command_is_refused() -> None
     app.command("look", cls=Command)(lambda file: None)
     with pytest.raises(ValueError, match="look declares options of every command: file"):
         typer.main.get_command(app)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("dead-letters", "skip", "a.queue-0-1", "--bootstrap", "127.0.0.1:1"), "--reason"),
+        (("dead-letters", "list"), "--bootstrap"),
+        (("dead-letters", "list", "--no-such-option"), "--no-such-option"),
+        (("dead-letters", "skip"), "LETTER"),
+        (("no-such-command",), "no-such-command"),
+    ],
+)
+def test_a_wrong_usage_is_json_if_json_is_asked_for(arguments: tuple[str, ...], part: str) -> None:
+    plain = CliRunner().invoke(top.app, arguments, env={"COLUMNS": "200"})
+    assert (plain.exit_code, plain.stdout) == (2, "")
+    assert part in plain.stderr
+    done = CliRunner().invoke(top.app, [*arguments, "--json"])
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["kind"], done.stderr) == (2, "UsageError", "")
+    assert part in told["error"]

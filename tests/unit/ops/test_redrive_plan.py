@@ -132,6 +132,30 @@ def test_a_plan_that_was_edited_wrongly_is_refused(wrong: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{}", "the file lacks the field 'version', 'redrive', 'namespace'"),
+        ("[]", "the file is no JSON object"),
+        ("7", "the file is no JSON object"),
+        ("{", "it is not JSON"),
+        ('{"letters": [{}]}', "lacks the field 'version', 'redrive'"),
+        (to_json(Plan("rd-1", "conv", "now", "me", Selector(), Care(), ())).replace("care", "cares"), "lacks the field 'care'"),
+        (
+            to_json(Plan("rd-1", "conv", "now", "me", Selector(), Care(), (PlannedLetter("o", "s", 1, "x", 0),))).replace("ticket", "t"),
+            "letter 1 lacks the field 'ticket'",
+        ),
+        (to_json(Plan("rd-1", "conv", "now", "me", Selector(), Care(), ())).replace('"letters": []', '"letters": 3'), "letters is no list"),
+        (to_json(Plan("rd-1", "conv", "now", "me", Selector(), Care(), ())).replace('"rate"', '"speed": 1, "rate"'), "care has the unknown field 'speed'"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_plan_is_told_in_words(text: str, told: str) -> None:
+    with pytest.raises(DeclarationError, match="this is no redrive plan: ") as caught:
+        from_json(text)
+    assert told in str(caught.value)
+    assert not any(word in str(caught.value) for word in ("KeyError", "TypeError", "__new__", "object is not"))
+
+
+@pytest.mark.parametrize(
     ("where", "wrong"),
     [
         ("letters", {"letter": []}), ("letters", {"behind": "x"}), ("letters", {"ticket": True}), ("letters", {"service": None}),
@@ -152,3 +176,14 @@ def test_a_plan_with_fields_of_other_types_is_refused(where: str, wrong: dict[st
 def test_a_plan_that_is_nested_deeply_is_refused() -> None:
     with pytest.raises(DeclarationError, match="nested too deeply"):
         from_json('{"version": 1, "letters": ' + "[" * 200_000)
+
+
+def test_a_redrive_is_over_when_every_letter_has_its_outcome(tmp_path: Path) -> None:
+    letters = tuple(PlannedLetter(name, "s", 1, "x", 0) for name in ("a", "b"))
+    journal = Journal(tmp_path / "plan.json", "rd-1")
+    assert not journal.is_over(letters)
+    for letter, outcome, over in (("a", Outcome.HANDLED, False), ("b", Outcome.SENT, False), ("b", Outcome.BACK, True)):
+        journal.note(letter, outcome)
+        assert journal.is_over(letters) is over
+    journal.note("b", Outcome.OPEN)
+    assert not journal.is_over(letters)

@@ -3,17 +3,20 @@
 import json
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conversations_ops.host.child import Spec
 from conversations_ops.host.health import served, verdict
 from conversations_ops.host.restarts import Restarts
 from conversations_ops.host.slots import host_name, take
-from conversations_ops.host.supervisor import GOOD, LOADS
+from conversations_ops.host.supervisor import GOOD, LOADS, Supervisor
 
 PROGRAM = Path(sys.executable).with_name("conversations")
 SERVICE = "from conversations import Service\n{name} = Service('same')\n"
@@ -205,3 +208,68 @@ def test_a_port_that_is_taken_is_wrong_usage(tmp_path: Path) -> None:
         ended = run(tmp_path, "one:a", "--health", port)
     assert ended.returncode == 2
     assert "in use" in ended.stderr
+
+
+# -- what a run says while it runs ----------------------------------------------------------------------------------
+
+
+def spec(target: str) -> Spec:
+    return Spec(
+        target=target, bootstrap="127.0.0.1:1", namespace="conv", settings={}, state=None, slots="/nowhere", base="a", log_level="info",
+        log_json=False,
+    )  # fmt: skip
+
+
+def status(*, partitions: int = 1, restoring: bool = False, unanswered: float | None = None) -> dict[str, Any]:
+    kafka = (
+        None
+        if unanswered is None
+        else {"unanswered_seconds": unanswered, "trying": "a look", "unreachable": unanswered > 30}
+    )
+    return {
+        "event": "status", "joined": True, "stopping": False, "restoring": restoring, "idle_seconds": 0.0, "kafka": kafka,
+        "partitions": [{}] * partitions,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    """A supervisor of two workers whose processes are asleep. The test gives it their reports."""
+    found = Supervisor([spec("one:a"), spec("two:b")], 1, 1.0)
+    for child in found.children:
+        child.service = child.spec.target[-1]
+        child.process = subprocess.Popen(["sleep", "600"])
+        child._heard = time.monotonic()  # as if a report had just come through the pipe
+    yield found
+    for child in found.children:
+        assert child.process is not None
+        child.process.kill()
+        child.process.wait()
+
+
+def test_one_line_says_that_every_worker_works(supervisor: Supervisor, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    one, two = supervisor.children
+    for child, report in (
+        (one, status()), (two, status(partitions=0)), (two, status(restoring=True)), (two, status(unanswered=31)),
+    ):  # fmt: skip
+        supervisor._take(child, report)
+        assert "ready" not in caplog.text
+    supervisor._take(two, status())
+    supervisor._take(one, status(partitions=0))
+    supervisor._take(one, status())
+    assert [it.getMessage() for it in caplog.records if "ready" in it.getMessage()] == ["ready: a, b (2 workers)"]
+
+
+def test_a_worker_without_kafka_is_told_once_and_its_return_once(
+    supervisor: Supervisor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    (child, _) = supervisor.children
+    for unanswered in (None, 10.0, 31.0, 32.0, 40.0, None, None):
+        supervisor._take(child, status(unanswered=unanswered))
+    told = [(it.levelname, it.getMessage()) for it in caplog.records]
+    assert told == [
+        ("WARNING", "worker a-1 of a: no broker has answered for 31 s (a look)"),
+        ("WARNING", "worker a-1 of a: Kafka answers again"),
+    ]

@@ -9,7 +9,7 @@ import pytest
 
 from conversations import WorkerSettings
 from conversations.errors import DeclarationError
-from conversations_ops.host.targets import HandlerLoop, TargetError, entered
+from conversations_ops.host.targets import HandlerLoop, TargetError, TargetFailed, entered
 
 MODULE = """
 import asyncio
@@ -59,6 +59,16 @@ def needs(something):
 @contextmanager
 def wrong():
     yield "a string"
+
+def failing():
+    return {}["no such key"]
+
+def failing_generator():
+    yield failing()
+
+async def failing_later():
+    failing()
+    yield
 """
 
 
@@ -70,11 +80,14 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     (tmp_path / "broken.py").write_text("def inner():\n    return 1 / 0\n\ninner()\n")
     (tmp_path / "needy.py").write_text("import not_installed_anywhere\n")
     (tmp_path / "clash.py").write_text("import spark_jobs.orders\n")
+    (tmp_path / "single.py").write_text("from conversations import Service\ngreeter = Service('greeter')\n")
+    for name in ("queue", "calendar"):
+        (tmp_path / f"{name}.py").write_text("from conversations import Service\ngreeter = Service('greeter')\n")
     (tmp_path / "impossible.py").write_text("from conversations import Service\nService('a/b')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in ("shop", "shop.kinds", "broken", "needy", "clash", "impossible"):
+    for name in ("shop", "shop.kinds", "broken", "needy", "clash", "impossible", "single"):
         sys.modules.pop(name, None)
 
 
@@ -149,6 +162,17 @@ def test_no_loop_is_made_for_what_needs_none() -> None:
         ("shop.kinds:nothing", ["no 'nothing'", "shop.kinds:service", "module:attribute"]),
         ("shop.kinds", ["which attribute", "shop.kinds:service"]),
         ("shop/kinds.py:service", ["names a file", "shop.kinds:service"]),
+        ("single.greeter", ["'single' is a module", "single:greeter", "module:attribute"]),
+        ("single.greeter:service", ["'single' is a module", "single:greeter"]),
+        ("single.nothing", ["'single' is a module", "Services there: single:greeter"]),
+        ("single.py", ["names a file", "here single:greeter"]),
+        ("./single.py", ["names a file", "here single:greeter"]),
+        ("gone.py", ["names a file", "here perhaps gone:service"]),
+        ("queue:greeter", ["no 'greeter'", "hides ./queue.py", "another name"]),
+        ("calendar.greeter", ["hides ./calendar.py"]),
+        ("shop.kinds:failing", ["KeyError('no such key')", "kinds.py", "line 51"]),
+        ("shop.kinds:failing_generator", ["KeyError('no such key')", "kinds.py", "line 51"]),
+        ("shop.kinds:failing_later", ["KeyError('no such key')", "kinds.py", "line 51"]),
         (":service", ["module:attribute"]),
         ("shop.kinds:number", ["is 7", "neither a Service"]),
         ("shop.kinds:swapped", ["neither a Service", "WorkerSettings"]),
@@ -163,6 +187,16 @@ def test_a_target_that_cannot_be_found_says_what_was_tried(target: str, parts: l
     said = complaint(target)
     for part in parts:
         assert part in said
+
+
+def test_code_of_a_target_that_fails_may_succeed_later() -> None:
+    """A broken import may not: the process would read the same file again."""
+    for target in ("shop.kinds:failing", "shop.kinds:failing_generator", "shop.kinds:failing_later"):
+        with pytest.raises(TargetFailed):
+            name_of(target)
+    with pytest.raises(TargetError) as caught:
+        name_of("broken:service")
+    assert not isinstance(caught.value, TargetFailed)
 
 
 def test_an_impossible_declaration_speaks_for_itself() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from conversations_ops.operate.redrive.outcomes import Outcome
+from conversations_ops.operate.redrive.plan import PlannedLetter
 
 
 class Entry(NamedTuple):
@@ -50,6 +52,11 @@ class Journal:
                 command = entry["command"] or (before.command if before is not None else "")
                 found[entry["letter"]] = Entry(Outcome(entry["outcome"]), command)
         return found
+
+    def is_over(self, letters: Iterable[PlannedLetter]) -> bool:
+        """Return True if each of the letters has its final outcome, so that no run can change anything."""
+        done = self.read()
+        return all(it.letter in done and done[it.letter].outcome.final for it in letters)
 
     def note(self, letter: str, outcome: Outcome, command: str = "") -> None:
         """Append an entry, and return when it is on the disk."""

@@ -13,6 +13,7 @@ from conversations_ops.console.times import moment
 from conversations_ops.operate.redrive.selection import Selector
 
 VERSION = 1
+NO_PLAN = "this is no redrive plan"
 _NAME = re.compile(r"rd-[0-9a-f]{1,16}")
 
 
@@ -120,15 +121,39 @@ def from_json(text: str) -> Plan:
     """
     try:
         fields = json.loads(text)
-        if fields.pop("version") != VERSION:
+        if isinstance(fields, dict) and fields.get("version", VERSION) != VERSION:
             raise DeclarationError("another version of this program made the plan: make a new plan with this version")
+        _check_names("the file", Plan, fields, "version")
+        del fields["version"]
+        if not isinstance(fields["letters"], list):
+            raise TypeError("letters is no list")
+        for name, part in (("selector", Selector), ("care", Care)):
+            _check_names(name, part, fields[name])
+        for number, letter in enumerate(fields["letters"], 1):
+            _check_names(f"letter {number}", PlannedLetter, letter)
         letters = tuple(PlannedLetter(**it) for it in fields.pop("letters"))
         plan = Plan(
             selector=Selector(**fields.pop("selector")), care=Care(**fields.pop("care")), letters=letters, **fields
         )
         _check(plan)
         return plan
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DeclarationError(f"this is no redrive plan: {error!r:.500}") from error
+    except json.JSONDecodeError as error:
+        raise DeclarationError(f"{NO_PLAN}: it is not JSON: {error}") from error
+    except (ValueError, TypeError) as error:
+        raise DeclarationError(f"{NO_PLAN}: {error!s:.500}") from error
     except RecursionError:
-        raise DeclarationError("this is no redrive plan: it is nested too deeply") from None
+        raise DeclarationError(f"{NO_PLAN}: it is nested too deeply") from None
+
+
+def _check_names(what: str, kind: type[Plan | Selector | Care | PlannedLetter], found: object, *more: str) -> None:
+    """Raise an error if a part of a plan is no JSON object, lacks a field, or has a field that this version does not know.
+
+    ``more`` are fields that the part has in the file only.
+    """
+    if not isinstance(found, dict):
+        raise TypeError(f"{what} is no JSON object")
+    required = [*more, *(name for name in kind._fields if name not in kind._field_defaults)]
+    if missing := [name for name in required if name not in found]:
+        raise ValueError(f"{what} lacks the field {', '.join(map(repr, missing))}")
+    if unknown := [name for name in found if name not in (*more, *kind._fields)]:
+        raise ValueError(f"{what} has the unknown field {', '.join(map(repr, unknown))}")

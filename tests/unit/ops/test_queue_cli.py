@@ -1,0 +1,32 @@
+"""What `conversations queue show` prints."""
+
+import pytest
+
+from conversations_ops.cli.queue import _show
+from conversations_ops.operate.queues import Queue
+
+
+def queue(service: str, partition: int, off: str = "", dialogs: int = 0) -> Queue:
+    return Queue(service, partition, off, 1, "root", "INC-1", 0, dialogs, 2 * dialogs)
+
+
+def shown(capsys: pytest.CaptureFixture[str], *found: Queue, every: bool = False) -> tuple[list[str], str]:
+    _show(list(found), every=every)
+    out, err = capsys.readouterr()
+    return out.splitlines(), err
+
+
+def test_only_what_is_off_or_holds_messages_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    on = [queue("a", 0), queue("a", 1)]
+    assert shown(capsys, *on) == (["all queues are on: 2 partitions of 1 service (--all lists them)"], "")
+    lines, rest = shown(capsys, *on, queue("b", 0, "operator"), queue("b", 1, dialogs=3))
+    assert [line.split("\t")[:3] for line in lines[1:]] == [["b", "0", "OFF"], ["b", "1", "on"]]
+    assert rest == "all other queues are on: 2 partitions of 2 services (--all lists them)\n"
+    assert shown(capsys, queue("b", 0, "policy"))[1] == ""
+    assert shown(capsys) == (["there is no service"], "")
+
+
+def test_all_lists_every_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    lines, rest = shown(capsys, queue("a", 0), queue("a", 1), queue("b", 0, "operator"), every=True)
+    assert [line.split("\t")[:3] for line in lines[1:]] == [["a", "0", "on"], ["a", "1", "on"], ["b", "0", "OFF"]]
+    assert rest == ""
