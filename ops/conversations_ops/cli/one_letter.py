@@ -5,7 +5,8 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from conversations.protocol import codes, letters
+from conversations.protocol import letters
+from conversations.protocol.code_table import of_error
 from conversations.protocol.parked import Parked
 from conversations_ops.console.times import moment
 from conversations_ops.operate.open_letters import KeptLetter, OpenLetter
@@ -118,10 +119,8 @@ def _decision(it: OpenLetter) -> str:
 
 
 def _error(code: int) -> str:
-    known = next(
-        (it.description for it in vars(codes).values() if isinstance(it, codes.Code) and it.number == code), ""
-    )
-    return f"{code} {known}".rstrip()
+    known = of_error(code)
+    return str(code) if known is None else f"{code} {known.text}"
 
 
 def cause(it: OpenLetter) -> str:

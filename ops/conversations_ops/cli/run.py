@@ -27,7 +27,6 @@ from conversations_ops.settings.given import Given
 CODES = {Ended.STOPPED: Exit.FINE, Ended.DECLARATION: Exit.USAGE, Ended.UNREACHABLE: Exit.UNREACHABLE}
 KINDS = {
     Ended.DECLARATION: "DeclarationError",
-    Ended.STATE: "StateUpgradeError",
     Ended.UNREACHABLE: "KafkaUnreachable",
     Ended.REFUSED: "LogError",
 }
