@@ -15,7 +15,7 @@ from tests.acceptance.support.command_line import Running, conversations
 from tests.integration.support.plain_topics import committed, create_topic, delete_topic
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(900)]
 DIALOGS, LENGTH, KILLS = 100, 20, 4
 
 
@@ -35,9 +35,14 @@ def handled(out: Path) -> Counter[int]:
 
 def kill_at_work(running: Running, out: Path) -> None:
     """Kill the worker while it handles payments, and wait until another process works."""
-    (worker,) = running.workers().values()
-    pid = worker["pid"]
-    until(lambda: handled(out)[pid] >= LENGTH, "the worker is at work")
+
+    def at_work() -> int:
+        """Return the pid of the present worker if it has handled enough. A worker may be started again before that."""
+        (worker,) = running.workers().values()
+        pid = worker["pid"] or 0
+        return pid if handled(out)[pid] >= LENGTH else 0
+
+    pid = until(at_work, "the worker is at work", 180, pause=0.1)
     os.kill(pid, signal.SIGKILL)
     until(lambda: running.is_well() and pid not in _pids(running), "another worker works")
 
@@ -67,7 +72,7 @@ def test_each_payment_has_one_receipt_in_order_however_often_the_worker_is_kille
             kill_at_work(running, tmp_path)
         until(lambda: len(committed(kafka, receipts)) >= DIALOGS * LENGTH, "all receipts are there", 120, pause=1)
         until(lambda: _is_at_rest(kafka, receipts, tmp_path), "nothing follows", 60, pause=1)
-    assert len(handled(tmp_path)) == KILLS + 1
+    assert len(handled(tmp_path)) > KILLS
     found: dict[bytes | None, list[bytes | None]] = {}
     for record in committed(kafka, receipts):
         found.setdefault(record.key(), []).append(record.value())
