@@ -392,10 +392,12 @@ class Dialog(Generic[S]):
 
         Raises:
             DialogEnded: the dialog is over (8458).
-            LocalError: the time is negative, or not a timedelta.
+            LocalError: the time is negative, or not a timedelta. Or the service has no ``on_timer`` handler for the contract.
         """
         self._draft.check_open()
         check_timer(self._draft.state_of(self._party))
+        if self._party.side.on_timer is None:
+            raise admission.no_timer_handler(self._party.endpoint.service, self.contract)
         now = self._draft.room.now
         self._draft.ask(self._party, SetTimer(later(now, admission.micros(after, "a timer")) - now), now)
 

@@ -4,9 +4,10 @@
 ``Faults`` duplicates and re-orders records, crashes workers, aborts transactions and takes partitions away.
 """
 
+from conversations.protocol.parked import Decision, Parked
 from conversations.testing.faults import Faults
 from conversations.testing.peer import Peer, PeerDialog
 from conversations.testing.reading import DeadLetter
 from conversations.testing.simulation import Simulation
 
-__all__ = ["DeadLetter", "Faults", "Peer", "PeerDialog", "Simulation"]
+__all__ = ["DeadLetter", "Decision", "Faults", "Parked", "Peer", "PeerDialog", "Simulation"]

@@ -33,7 +33,7 @@ def prepare(partition: Partition, command: Command) -> Effect:
     active, decision = commands.find(partition, command), command.operations[0]
     if len(command.operations) > 1 or not isinstance(decision, Resolve):
         raise LocalError("a decision about a failed message must stand alone in its command", code=codes.HANDLE_IN_USE)
-    commands.check_there(active)
+    commands.check_there(active, command)
     _decide(partition, active, command, decision)
     return lambda: None
 

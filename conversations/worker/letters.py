@@ -48,6 +48,7 @@ from conversations.worker.active import Arrival, Order
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
 from conversations.worker.progress import Progress
+from conversations.worker.refused_commands import RefusedCommands
 from conversations.worker.schedule import Schedule
 
 log = logging.getLogger("conversations.worker")
@@ -76,7 +77,7 @@ class Leftover(NamedTuple):
 class Letters:
     """Writes the dead letters and the events of one partition."""
 
-    __slots__ = ("_context", "_number", "_outbox", "_progress", "_schedule")
+    __slots__ = ("_context", "_number", "_outbox", "_progress", "_schedule", "refused_commands")
 
     def __init__(self, number: int, context: Context, outbox: Outbox, progress: Progress, schedule: Schedule) -> None:
         self._number = number
@@ -84,6 +85,7 @@ class Letters:
         self._outbox = outbox
         self._progress = progress
         self._schedule = schedule
+        self.refused_commands = RefusedCommands(context.name, context.clock)
 
     def dead_letter(
         self,

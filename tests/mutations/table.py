@@ -503,4 +503,13 @@ MUTATIONS = (
         "259-unknown-services-are-waited-for",
         "tests/simulation/test_unknown_services.py::test_a_misspelt_service_fails_the_handler_and_the_message_is_held",
     ),
+    Mutation(
+        "320-a-simulation-hides-state-that-cannot-be-kept",
+        "tests/unit/test_slips.py::test_state_that_is_too_large_is_a_failure_that_a_simulation_raises",
+        also="tests/unit/test_slips.py::test_state_that_cannot_be_kept_is_a_failure_that_a_simulation_raises",
+    ),
+    Mutation(
+        "321-a-flood-of-refusals-floods-the-log",
+        "tests/unit/test_slips.py::test_a_refused_command_is_told_in_the_log_and_a_flood_of_them_in_a_few_lines",
+    ),
 )
