@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from inspect import isawaitable, iscoroutine
@@ -11,6 +12,8 @@ from conversations.dialog import Dialog
 from conversations.handlers import Handler
 from conversations.logs import handling
 
+log = logging.getLogger("conversations.worker")
+
 
 @dataclass(slots=True, eq=False)
 class Call:
@@ -18,6 +21,12 @@ class Call:
 
     handler: Handler
     arguments: tuple[Any, ...]
+    refused: BaseException | None = None
+    """The failure of a handler that returned, and whose state cannot be kept; None if its effects are kept."""
+
+    def refuse(self, failure: BaseException) -> None:
+        """Note that the handler returned, and has failed, because its state cannot be kept."""
+        self.refused = failure
 
     def over(self) -> None:
         """Make each later request on the dialog raise ``HandlerOver``. Called when the run is over, or when its results are refused."""
@@ -31,8 +40,8 @@ def invoke(call: Call) -> BaseException | None:
     handling(call.arguments[-1])
     try:
         result = call.handler.function(*call.arguments)
-        if result is not None and _promises(result):
-            return _not_run(call, result)
+        if result is not None:
+            return _returned(call.handler, result)
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the worker decides what follows
         return error
     finally:
@@ -40,17 +49,21 @@ def invoke(call: Call) -> BaseException | None:
     return None
 
 
-def _promises(result: object) -> bool:
-    return isawaitable(result) or isinstance(result, Generator | AsyncGenerator)
-
-
-def _not_run(call: Call, result: object) -> TypeError:
-    """Return the error for a handler that returned a coroutine or a generator. The code of the coroutine or generator did not run."""
-    if iscoroutine(result):
-        result.close()  # otherwise Python warns that the coroutine was never awaited
-    return TypeError(
-        f"handler {call.handler.name} returned {type(result).__name__}, which is never run: write it as `async def`, without yield"
-    )
+def _returned(handler: Handler, result: object) -> TypeError | None:
+    """Return the error for a handler that returned a coroutine or a generator, whose code did not run. Warn once of any other value."""
+    if isawaitable(result) or isinstance(result, Generator | AsyncGenerator):
+        if iscoroutine(result):
+            result.close()  # otherwise Python warns that the coroutine was never awaited
+        return TypeError(
+            f"handler {handler.name} returned {type(result).__name__}, which is never run: write it as `async def`, without yield"
+        )
+    if not handler.warned:
+        handler.warned.append(True)
+        log.warning(
+            "handler %s returned a value of class %s, which is ignored: use dialog.send(...)",
+            handler.name, type(result).__name__,
+        )  # fmt: skip
+    return None
 
 
 async def invoke_async(call: Call) -> BaseException | None:
@@ -58,8 +71,8 @@ async def invoke_async(call: Call) -> BaseException | None:
     handling(call.arguments[-1])
     try:
         result = await call.handler.function(*call.arguments)
-        if result is not None and _promises(result):
-            return _not_run(call, result)
+        if result is not None:
+            return _returned(call.handler, result)
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the worker decides what follows
         return error
     finally:

@@ -50,7 +50,7 @@ from conversations.protocol.codes import LocalCode
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.identifiers import handle, read_handle
+from conversations.protocol.identifiers import handle, read_handle, uuid_text
 from conversations.protocol.limits import COMMAND_BYTES, DESCRIPTION_LIMIT, OPERATIONS, sendable
 from conversations.protocol.times import later
 from conversations.service import Service
@@ -68,7 +68,8 @@ def _now() -> int:
 class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextManager["ClientDialog"]):
     """A dialog, for use by a client in a block.
 
-    The end of the block writes all its requests as one command. So the requests take effect together.
+    The end of the block writes all its requests as one command. So the requests take effect together. If a block only begins a dialog, the
+    other service learns of the dialog with the first message of a later block.
     """
 
     def __init__(self, client: Client, conversation: bytes, key: str, contract: Contract | None) -> None:
@@ -85,7 +86,10 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
     @property
     def id(self) -> str:
-        """Id for ``Client.dialog``, valid in every process: the conversation id, and the key of the group if the group was named."""
+        """Id for ``Client.dialog``, valid in every process.
+
+        It is the conversation id, followed by ``@`` and the key of the group if the dialog was begun with ``group=``.
+        """
         return handle(self._conversation, self._key)
 
     def send(self, body: object, /, *, type: str | None = None, key: str | None = None) -> None:  # noqa: A002 - `type` is the word of this domain
@@ -194,7 +198,8 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
             raise command_too_large("the requests of the block have", len(value))
-        return self._client.sink().append_async(self._key.encode(), value, to=self._to)
+        sink = self._client._sink()  # noqa: SLF001 - same module
+        return sink.append_async(self._key.encode(), value, to=self._to)
 
     def __enter__(self) -> Self:
         self._inside = True
@@ -240,7 +245,20 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
                 raise self._unconfirmed() from None
 
     def _unconfirmed(self) -> NotAccepted:
-        return NotAccepted(f"dialog {self.id}: not confirmed within {self._client.timeout.total_seconds():g} s")
+        """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""
+        if self._contract is not None:
+            again = (
+                f"begin it again with the same id={uuid_text(self._conversation)!r}, in a block with the same requests: they take effect only "
+                "once. Draw the id before the block, with client.new_id()"
+            )
+        elif self._idempotency_key:
+            again = f"repeat the block with the same key={self._idempotency_key!r:.80}: it takes effect only once"
+        else:
+            again = "a repetition of the block could take effect a second time; blocks with send(..., key=KEY) can be repeated"
+        waited = self._client.timeout.total_seconds()
+        return NotAccepted(
+            f"dialog {self.id}: not confirmed within {waited:g} s. The requests may still take effect: {again}"
+        )
 
 
 class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Client"]):
@@ -277,7 +295,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self._readers: dict[tuple[str, int], StateReader] = {}
         self._used: dict[str, Contract] = {}
 
-    def check_usable(self) -> None:
+    def _check_usable(self) -> None:
         """Check that the client can be used now. A client on Kafka can always be used. Called before each use of the client."""
 
     @property
@@ -285,9 +303,9 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         """Bootstrap address and namespace; the key by which the client finds a worker in its process."""
         return f"{self._kafka.bootstrap}/{self._kafka.namespace}"
 
-    def sink(self) -> CommandSink:
+    def _sink(self) -> CommandSink:
         """Return the connection for commands; connect on first use."""
-        self.check_usable()
+        self._check_usable()
         sink = self._sinks.get(self.service_name)
         if sink is None:
             from conversations.kafka.commands import CommandProducer
@@ -337,7 +355,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             to: name of the other service.
             contract: the contract of the dialog. The service must initiate it.
             id: a UUIDv7 from ``new_id``; by default a new id. A second begin with the same id has no effect.
-            group: key of the conversation group; by default the dialog gets a group of its own.
+            group: key of the conversation group; by default the dialog gets a group of its own. With a group, the id for ``dialog`` is
+                not ``id`` alone: keep ``ClientDialog.id``, which is ``ID@GROUP``.
             lifetime: lifetime of this dialog, instead of the contract's lifetime.
             to_group: key of the conversation group at the target. Needed if the contract has ``group_named_by``, else forbidden.
             wait_for_service: if True, the messages of the dialog wait until the catalog names the service.
@@ -347,7 +366,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             LocalError: the id is not a UUIDv7, the lifetime is not positive, ``to`` or ``group`` is not a valid name or key,
                 ``contract`` is not a ``Contract``, or ``to_group`` does not fit the contract (8494).
         """
-        self.check_usable()
+        self._check_usable()
         check_service(to)
         check_contract(contract)
         if group is not None:
@@ -367,28 +386,33 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         return dialog
 
     def dialog(self, id: str) -> ClientDialog:  # noqa: A002 - the word users know
-        """Return an existing dialog, as a block. ``id`` is the ``id`` of its ``ClientDialog``.
+        """Return an existing dialog, as a block. ``id`` is the ``id`` of its ``ClientDialog``: ``ID@GROUP`` if it was begun with ``group=``.
+
+        The client does not know whether the dialog exists. If it never existed or is over, the end of the block raises nothing. The worker
+        refuses the requests: with a warning in its log, the event ``COMMAND_REFUSED`` and a dead letter.
 
         Raises:
             LocalError: ``id`` is not the id of a dialog (8426).
         """
-        self.check_usable()
+        self._check_usable()
         conversation, key = read_handle(id)
         check_key(key)
         return ClientDialog(self, conversation, key, None)
 
     def state(self, service: Service[Any], group: str, *, begun_by: str | None = None) -> GroupState | None:
-        """Read the state of a conversation group of a service; None if the group has no state.
+        """Read the state of a conversation group: ``client.state(accounts, "account-42")``. Return None if the group has no state.
 
-        The state is a copy, as of the time of the reading. The method waits for Kafka: in ``async`` code use
-        ``await asyncio.to_thread(client.state, service, "account-42")``. On Kafka, the first call for a partition reads the partition's
-        state, and keeps the states of its groups in memory. Each later call reads only the changes.
+        The result has a copy of the state, and the time of the reading. A change of the copy has no effect.
+
+        The method waits for Kafka. In ``async`` code, use ``await asyncio.to_thread(client.state, accounts, "account-42")``. The first call
+        for a partition reads all states of the partition, and keeps them in memory. Each later call reads only the changes.
 
         Args:
-            service: the service that has the group.
-            group: key of the group.
-            begun_by: None for a group that initiators name (``to_group``), or else that the service itself began. Otherwise the name of the
-                service that began the group's dialogs.
+            service: the ``Service`` object of the service that has the group. Its class decodes the state.
+            group: key of the group. It is the name that initiators gave with ``to_group``, or the ``group=`` of a client's dialog, or
+                ``dialog.group.key`` in a handler.
+            begun_by: leave it out for a group that has its name from ``to_group``, and for a group that the service itself began. For any
+                other group, give the name of the service that began the group's dialogs with this service.
 
         Raises:
             LocalError: ``service`` is no ``Service``, or ``group`` is not a valid key.
@@ -396,7 +420,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             StateUpgradeError: the stored state does not load.
             LogError: Kafka cannot be reached, or the state cannot be read.
         """
-        self.check_usable()
+        self._check_usable()
         if not isinstance(service, Service):
             raise LocalError(f"state takes the Service object, whose class decodes the state, not {service!r:.80}")
         check_key(group)
@@ -463,7 +487,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             NoWorkerHere: no worker of this client's service runs in this process, or the worker owns no partition now.
             LocalError: ``begin_dialog`` or ``send`` refuses an argument, or the target may not send a message type of ``reply``.
         """
-        self.check_usable()
+        self._check_usable()
         check_contract(contract)
         host = find(self.address, self.service_name)
         if host is None:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
+from conversations.config_checks import check_bootstrap, check_least, check_types
 from conversations.durations import DAY, HOUR, MINUTE, SECOND
 from conversations.errors import DeclarationError
 from conversations.protocol.limits import BODY_BYTES
@@ -45,18 +46,13 @@ def _period(default: int, meaning: str, end: str) -> Any:
     return _setting(default, Unit.TIME, meaning, end=end)
 
 
-def _check_least(group: Any) -> None:
-    for it in fields(group):
-        value, least = getattr(group, it.name), it.metadata.get("least", 0)
-        if isinstance(value, timedelta):
-            value //= timedelta(microseconds=1)
-        if isinstance(value, int | float) and value < least:
-            raise ValueError(f"{it.name} must {'be more than zero' if least else 'not be less than zero'}")
-
-
 @dataclass(frozen=True)
 class Kafka:
-    """Address and settings of a Kafka cluster. Making this object does no I/O."""
+    """Address and settings of a Kafka cluster. Making this object does no I/O.
+
+    Raises:
+        DeclarationError: ``bootstrap`` is not a text of addresses ``host:port``.
+    """
 
     bootstrap: str
     """Addresses of some brokers: ``host:port[,host:port...]``."""
@@ -64,6 +60,10 @@ class Kafka:
     """First part of every topic name."""
     settings: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
     """Further settings for librdkafka: TLS, SASL, OAUTHBEARER, timeouts. ``repr`` does not show them, because they may be secret."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be the addresses of brokers."""
+        check_bootstrap(self.bootstrap)
 
 
 def check_kafka(given: object) -> None:
@@ -81,7 +81,7 @@ class Limits:
     """Limits for everything that could grow.
 
     Raises:
-        ValueError: a limit is not positive, or a body of ``body_bytes`` does not fit into a record of the queue.
+        ValueError: a limit is no positive whole number, or a body of ``body_bytes`` does not fit into a record of the queue.
     """
 
     body_bytes: int = _setting(
@@ -141,7 +141,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Refuse limits that would stop a worker later."""
-        _check_least(self)
+        check_least(self)
         if self.body_bytes > BODY_BYTES:
             raise ValueError(
                 f"body_bytes is at most {BODY_BYTES}: the body and the rest of the envelope must fit into one record"
@@ -162,7 +162,7 @@ class Brake:
     only if the peer itself has at least two failed dialogs (one if ``dialogs`` is 1), and at least a twentieth of ``dialogs``.
 
     Raises:
-        DeclarationError: a number or a time is not positive, the share is above 1, or ``dialogs`` is above ``MOST_DIALOGS``.
+        DeclarationError: a setting has a wrong type, a number or a time is not positive, the share is above 1, or ``dialogs`` is above ``MOST_DIALOGS``.
     """
 
     MOST_DIALOGS: ClassVar[int] = 10_000
@@ -186,6 +186,7 @@ class Brake:
 
     def __post_init__(self) -> None:
         """Refuse limits that make no sense."""
+        check_types(self, DeclarationError)
         if not 1 <= self.dialogs <= self.MOST_DIALOGS or not 0 <= self.share <= 1:
             raise DeclarationError(f"a brake: dialogs is from 1 to {self.MOST_DIALOGS}, share from 0 to 1")
         if min(self.window, self.probe) <= timedelta(0):
@@ -204,7 +205,7 @@ class Periods:
     a test can cover weeks.
 
     Raises:
-        ValueError: a period is not positive, or two of them contradict each other.
+        ValueError: a period is no positive whole number, or two of them contradict each other.
     """
 
     lifetime: int = _period(
@@ -316,7 +317,7 @@ class Periods:
 
     def __post_init__(self) -> None:
         """Refuse periods that contradict each other. A record must outlive everything that depends on it."""
-        _check_least(self)
+        check_least(self)
         for shorter, longer in _ORDER:
             least = sum(getattr(self, name) for name in shorter)
             if getattr(self, longer) <= least:
@@ -367,7 +368,7 @@ class WorkerSettings:
     """Settings of a worker.
 
     Raises:
-        ValueError: a number or a time is less than its least value.
+        ValueError: a setting has a wrong type, or a number or a time is less than its least value.
     """
 
     concurrency: int = _setting(
@@ -427,7 +428,7 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         """Refuse values below their least value."""
-        _check_least(self)
+        check_least(self)
 
     def scaled(self, factor: float) -> WorkerSettings:
         """Return a copy with all periods and the brake's times divided by ``factor``. The time limits of handlers do not change.

@@ -455,10 +455,13 @@ class Dialog(Generic[S]):
 
         Raises:
             DialogEnded: the dialog is over (8458).
-            LocalError: the timer is not due before the end of the dialog's lifetime (8410), or the time is negative, or not a timedelta.
+            LocalError: the timer is not due before the end of the dialog's lifetime (8410), or the time is negative, or not a timedelta. Or the
+                service has no ``on_timer`` handler for the contract.
         """
         self._draft.check_open()
         check_timer(self._draft.state_of(self._party))
+        if self._party.side.on_timer is None:
+            raise admission.no_timer_handler(self._party.endpoint.service, self.contract)
         now = self._draft.room.now
         at = later(now, admission.micros(after, "a timer"))
         admission.check_timer_time(at, self._party.endpoint.expires_at)

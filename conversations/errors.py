@@ -155,7 +155,11 @@ class PublicationRefused(ConversationError):
 
 
 class NotAccepted(ConversationError):
-    """Kafka refused the write or did not confirm it in time. It is harmless to run the same block again with the same id."""
+    """Kafka refused the write or did not confirm it in time.
+
+    A write that was not confirmed in time may still take effect. It is harmless to run the same block again with the same id: a block
+    that begins a dialog with ``id=`` (from ``new_id()``), any other block with the same ``key=``.
+    """
 
 
 class RequestTimeout(ConversationError):
@@ -334,7 +338,7 @@ class RetryLater(Verdict):
 
     def __init__(self, after: timedelta, reason: str = "") -> None:
         if not isinstance(after, timedelta):
-            raise TypeError(f"RetryLater takes a timedelta, not {after!r}")
+            raise TypeError(f"RetryLater takes a timedelta, not {after!r:.80}: for example timedelta(seconds=5)")
         if after < timedelta(0):
             raise ValueError(f"RetryLater takes a positive duration, not {after}")
         super().__init__(reason or f"again after {after}")

@@ -20,6 +20,8 @@ class Handler:
     time_limit: float
     """Seconds that the handler may run."""
     name: str
+    warned: list[bool] = field(default_factory=list, compare=False, repr=False)
+    """Not empty after a warning that the handler returns a value."""
 
 
 def unknown_side(contract: str, initiator: bool) -> Side:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any, NoReturn
 
 from conversations.client import Client
 from conversations.config import Kafka, Periods, WorkerSettings, check_kafka
 from conversations.crew import Crew
-from conversations.errors import LocalError
+from conversations.errors import DeclarationError, LocalError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
@@ -39,7 +40,7 @@ class MemoryCommands:
         """Append one command. The command is in the broker's memory when this method returns. If there is no service ``to``, it fails."""
         future: Future[None] = Future()
         if to and to not in self._broker.services:
-            future.set_exception(unknown_service(to))
+            future.set_exception(unknown_service(to, self._broker.services))
             return future
         self._broker.append_keyed(self._service, COMMANDS, key, value)
         future.set_result(None)
@@ -66,7 +67,7 @@ class LocalClient(Client):
         self._in_memory, self._broker = sink is not None, broker
         self._is_over = False
 
-    def check_usable(self) -> None:
+    def _check_usable(self) -> None:
         """Check that the block of ``local`` is not over.
 
         Raises:
@@ -91,15 +92,56 @@ class LocalClient(Client):
             super().close()
 
 
-@contextmanager
+class LocalBlock(AbstractContextManager[Client]):
+    """The block of ``local``. Its services start at the beginning of the ``with`` block, and stop at its end."""
+
+    def __init__(self, running: AbstractContextManager[Client]) -> None:
+        self._running = running
+
+    def __enter__(self) -> Client:
+        return self._running.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Stop the services."""
+        return self._running.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> NoReturn:
+        """Refuse ``async with``.
+
+        Raises:
+            LocalError: always; the message shows what to write.
+        """
+        raise LocalError(
+            "local(...) starts with a plain `with`, also in async code: `with local(...) as client:`. Inside it, "
+            "`async with client.begin_dialog(...) as dialog:` and `await client.request(...)` work"
+        )
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Do nothing, because ``__aenter__`` refuses."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse the use of the block as a client.
+
+        Raises:
+            AttributeError: always; the message shows what to write.
+        """
+        raise AttributeError(
+            f"local(...) is a block, not the client: write `with local(...) as client:` and use client.{name}"
+        )
+
+
 def local(
     *services: Service[Any],
     kafka: Kafka | None = None,
     initiates: Sequence[Contract] = (),
     name: str = CLIENT,
     settings: WorkerSettings | None = None,
-) -> Iterator[Client]:
-    """Run services in this process, and yield a client. The client speaks for a service of its own, with the name ``name``.
+) -> LocalBlock:
+    """Run services in this process for the length of a ``with`` block, whose client speaks for a service of its own.
+
+    ``with local(orders) as client:`` is the form, also in async code. The client's service has the name ``name``.
 
     Without ``kafka``, everything is in memory, and is gone at the end of the block. With ``kafka``, the services use Kafka's topics,
     and missing topics are created.
@@ -113,14 +155,25 @@ def local(
         settings: settings of the workers.
 
     Raises:
-        DeclarationError: a service has no handler for a message type that it may receive, or an argument has a wrong type.
+        DeclarationError: a service has no handler for a message type that it may receive, an argument has a wrong type, or two services
+            have one name.
         LogError: Kafka cannot be reached.
     """
+    return LocalBlock(_running(services, kafka, initiates, name, settings or WorkerSettings()))
+
+
+@contextmanager
+def _running(
+    services: Sequence[Service[Any]],
+    kafka: Kafka | None,
+    initiates: Sequence[Contract],
+    name: str,
+    settings: WorkerSettings,
+) -> Iterator[Client]:
     client_service = _client_service(as_services("local", services), initiates, name)
     if kafka is not None:
         check_kafka(kafka)
     everyone = (*services, client_service)
-    settings = settings or WorkerSettings()
     if kafka is None:
         address, broker = Kafka("memory"), MemoryBroker(SystemClock())
         memory: MemoryBroker | None = broker
@@ -149,6 +202,11 @@ def local(
 def _client_service(services: Sequence[Service[Any]], initiates: Sequence[Contract], name: str) -> Service[Any]:
     contracts = {contract.name: contract for contract in as_contracts("initiates", initiates)}
     contracts |= {contract.name: contract for service in services for contract in service.accepts.values()}
+    if name in {service.name for service in services}:
+        raise DeclarationError(
+            f"the client of local speaks for a service of its own, which cannot be the service {name!r} that runs here: "
+            "leave name= out, or give another name"
+        )
     service: Service[Any] = Service(
         name,
         initiates=list(contracts.values()),

@@ -79,6 +79,11 @@ class PoisonPolicy:
 
     def __post_init__(self) -> None:
         """Refuse a policy that cannot be carried out."""
+        delays: object = self.delays
+        if not isinstance(delays, Sequence) or isinstance(delays, str):
+            raise DeclarationError(
+                f"a poison policy: delays is a list of timedeltas: delays=[timedelta(seconds=5)], not {self.delays!r:.80}"
+            )
         object.__setattr__(self, "delays", tuple(self.delays))  # a copy, because the caller's list may change
         given: tuple[object, ...] = (*self.delays, self.jitter)
         for delay in given:
@@ -179,14 +184,22 @@ def decide(failure: BaseException, attempts: int, policies: Sequence[PoisonPolic
     """
     found = list(members(failure))
     policy = _policy(found, policies, subject)
-    if not any(isinstance(member, GiveUp) for member in found):
-        postponed = [member.after for member in found if isinstance(member, RetryLater)]
-        postponed += [NEWER_STATE for member in found if isinstance(member, NewerState)]
-        if postponed:
-            return Retry(max(postponed), counts=False)
-        if attempts <= len(policy.delays):
-            return Retry(policy.delays[attempts - 1], policy.jitter)
+    if (wait := postponed(failure)) is not None:
+        return Retry(wait, counts=False)
+    if attempts <= len(policy.delays) and not any(isinstance(member, GiveUp) for member in found):
+        return Retry(policy.delays[attempts - 1], policy.jitter)
     return End(policy.then, policy.code, policy.description)
+
+
+def postponed(failure: BaseException) -> timedelta | None:
+    """Return the wait of a message whose failure does not count: after ``RetryLater`` or ``NewerState``. None after other failures.
+
+    If the handler also gave up (``GiveUp``), the result is None.
+    """
+    found = list(members(failure))
+    asked = [member.after for member in found if isinstance(member, RetryLater)]
+    asked += [NEWER_STATE for member in found if isinstance(member, NewerState)]
+    return None if any(isinstance(member, GiveUp) for member in found) else max(asked, default=None)
 
 
 def last(failure: BaseException, policies: Sequence[PoisonPolicy], subject: Subject) -> End:

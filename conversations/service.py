@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, get_origin, overload
 
 from typing_extensions import TypeVar as DefaultTypeVar
 
 from conversations.bodies import codec_of, shapes_of
 from conversations.body_upgrades import BodyUpgrades
 from conversations.body_upgrades import Upgrade as BodyUpgrade
+from conversations.declared_handlers import declared_handler
 from conversations.dialog import Dialog
 from conversations.errors import DeclarationError, PeerError
 from conversations.group_state import StateCodec, Upgrade
@@ -132,7 +132,7 @@ class Service(Generic[S]):
         ignored = listed("ignores", ignores, "message types")
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignored)
         self.publishes = frozenset(map(check_plain, listed("publishes", publishes, "names of topics")))
-        self.state = StateCodec(name, state, state_version)
+        self.state = StateCodec(name, *_state_of(name, state, state_version))
         self.upgrades = BodyUpgrades(name)
         self.poison = (*listed("poison", poison, "policies"), PoisonPolicy())
         for policy in self.poison:
@@ -193,18 +193,18 @@ class Service(Generic[S]):
                     f"service {self.name!r} has a handler for {name!r} already: {self._messages[key].name}"
                 )
             self._check_receivable(name, contract)
-            self._messages[key] = _handler(function, 2, time_limit)
+            self._messages[key] = declared_handler(function, ("body", "dialog"), time_limit)
             return function
 
         return register
 
     def on_end(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnDialog[S]:
         """Register a handler ``(dialog)``, called when the peer has ended its side. Afterwards this side ends too."""
-        return self._on_event("end", contracts, 1, time_limit)
+        return self._on_event("end", contracts, ("dialog",), time_limit)
 
     def on_timer(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnDialog[S]:
         """Register a handler ``(dialog)``, called when the dialog's timer fires."""
-        return self._on_event("timer", contracts, 1, time_limit)
+        return self._on_event("timer", contracts, ("dialog",), time_limit)
 
     def on_error(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnMessage[PeerError, S]:
         """Register a handler ``(error, dialog)``, called when the dialog ended with an error. Afterwards this side ends too.
@@ -212,10 +212,10 @@ class Service(Generic[S]):
         ``error.error_class`` tells what can be done about the error, and ``docs/codes.md`` lists all codes. Without a handler, a system error is
         a warning in the log, and the event ``DIALOG_BROKEN``.
         """
-        return self._on_event("error", contracts, 2, time_limit)
+        return self._on_event("error", contracts, ("error", "dialog"), time_limit)
 
     def _on_event(
-        self, event: str, contracts: Sequence[Contract], arity: int, time_limit: timedelta
+        self, event: str, contracts: Sequence[Contract], takes: tuple[str, ...], time_limit: timedelta
     ) -> Callable[[Any], Any]:
         for contract in contracts:
             if _is_handler(contract):
@@ -223,7 +223,7 @@ class Service(Generic[S]):
         names: list[str | None] = [contract.name for contract in as_contracts(f"on_{event}", contracts)]
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            handler = _handler(function, arity, time_limit)
+            handler = declared_handler(function, takes, time_limit)
             for name in names or [None]:
                 if (event, name) in self._events:
                     raise DeclarationError(
@@ -378,9 +378,9 @@ def as_services(function: str, given: Sequence[object]) -> list[Service[Any]]:
     """Check the arguments of a function that takes services one by one, and return them.
 
     Raises:
-        DeclarationError: an argument is no service; the message shows what to write.
+        DeclarationError: an argument is no service, or two services have one name; the message shows what to write.
     """
-    found = []
+    found: list[Service[Any]] = []
     for service in given:
         if isinstance(service, list | tuple):
             raise DeclarationError(
@@ -388,8 +388,23 @@ def as_services(function: str, given: Sequence[object]) -> list[Service[Any]]:
             )
         if not isinstance(service, Service):
             raise DeclarationError(f"{function} takes objects of class Service, not {service!r:.80}")
+        if service.name in {it.name for it in found}:
+            raise DeclarationError(
+                f"{function} got two services with the name {service.name!r}: give each its own name"
+            )
         found.append(service)
     return found
+
+
+def _state_of(service: str, state: object, version: object) -> tuple[type | None, int]:
+    if state is not None and not isinstance(state, type) and get_origin(state) is None:
+        name = type(state).__name__
+        raise DeclarationError(
+            f"service {service!r}: state takes the class: state={name}, not an object of class {name}"
+        )
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise DeclarationError(f"service {service!r}: state_version is a number, not {version!r:.80}")
+    return cast("type | None", state), version
 
 
 def _is_handler(given: object) -> bool:
@@ -437,19 +452,3 @@ def _plain(contracts: Mapping[str, Contract]) -> dict[str, dict[str, list[str]]]
         | ({"group_named_by": sorted(contract.group_named_by)} if contract.shares_groups else {})
         for name, contract in contracts.items()
     }
-
-
-def _handler(function: Callable[..., Any], arity: int, time_limit: timedelta) -> Handler:
-    name = getattr(function, "__qualname__", repr(function))
-    if not callable(function):
-        raise DeclarationError(f"{name} is not a function")
-    try:
-        inspect.signature(function).bind(*range(arity))
-    except TypeError as error:
-        expected = "(body, dialog)" if arity == 2 else "(dialog)"
-        raise DeclarationError(f"handler {name} must take {expected}: {error}") from error
-    if not isinstance(time_limit, timedelta):
-        raise DeclarationError(f"handler {name}: the time limit is a timedelta, not {time_limit!r:.80}")
-    if time_limit <= timedelta(0):
-        raise DeclarationError(f"handler {name}: the time limit must be more than zero")
-    return Handler(function, inspect.iscoroutinefunction(function), time_limit.total_seconds(), name)

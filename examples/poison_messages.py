@@ -165,6 +165,24 @@ def ask_later(order: Order, dialog: Dialog) -> None:
     place(order, dialog)
 
 
+# An operator decides about a held message: ``conversations dead-letters retry``, ``edit``, ``skip`` or ``end``. A test does the same.
+def operator(action: str, **more: Any) -> list[str]:
+    """Let an order wait for an operator, decide about it, and return whose orders were placed: ``operator("edit", body=Order(...))``."""
+    with Simulation(waiting, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("waiting", ORDERS)
+        for customer in ("ada", "late", "grace"):
+            dialog.send(Order(customer=customer))
+        sim.run()
+        (held,) = sim.parked("waiting")
+        sim.decide(held, action, **more)
+        sim.run()
+        return [done.what for done in dialog.received() if isinstance(done, Done)]
+
+
+# The default policy: after four failures, the dialog waits for an operator.
+waiting = Service("waiting", accepts=[ORDERS])
+waiting.on(Order)(place)
+
 SERVICES = (patient, tolerant, meeting, careful, combined, expenses, by_timer, polite)
 
 
@@ -201,6 +219,7 @@ def tour() -> None:
             )
             profiles.discard("late")
     print(*mail, sep="\n")
+    print("operator: edit", operator("edit", body=Order(customer="grace")), "skip", operator("skip"))
 
 
 if __name__ == "__main__":

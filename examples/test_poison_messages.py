@@ -120,6 +120,31 @@ def test_asking_to_be_called_later_is_no_failure() -> None:
         assert sim.dead_letters("polite") == []
 
 
+@pytest.mark.parametrize(
+    ("action", "more", "placed"),
+    [
+        ("retry", {}, ["ada"]),
+        ("skip", {}, ["ada", "grace"]),
+        ("edit", {"body": Order(customer="grace")}, ["ada", "grace", "grace"]),
+        ("end", {"code": 404, "description": "There is no such customer."}, ["ada"]),
+    ],
+)
+def test_an_operator_decides_and_the_dialog_goes_on(action: str, more: Any, placed: list[str]) -> None:
+    assert them.operator(action, **more) == placed
+
+
+def test_an_operator_retries_after_the_cause_is_gone() -> None:
+    with Simulation(them.waiting, raise_failures=False) as sim:
+        dialog = talk(sim, them.waiting, ORDERS, Order(customer="late"), Order(customer="grace"))
+        assert done(dialog) == []
+        them.profiles.add("late")
+        (held,) = sim.parked("waiting")
+        sim.decide(held, "retry")
+        sim.run()
+        assert done(dialog) == ["late", "grace"]
+        assert sim.parked("waiting") == []
+
+
 def test_the_tour_tells_what_becomes_of_each(capsys: pytest.CaptureFixture[str]) -> None:
     them.tour()
     told = capsys.readouterr().out

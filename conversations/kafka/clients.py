@@ -18,6 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
+from conversations.config_checks import without_port
 from conversations.errors import KafkaNotReady, KafkaUnreachable, LogError, LoginRefused
 from conversations.kafka.failures import Word, describe, forbidden, not_ready, unreachable, word_for
 from conversations.kafka.logins import refused_login
@@ -196,7 +197,11 @@ def no_answer(kafka: Kafka, error: KafkaError, *, at_once: bool = False) -> Kafk
     if not_ready(error):
         return KafkaNotReady(kafka.bootstrap, describe(error))
     why = "" if at_once else refused_login(kafka)
-    return LoginRefused(kafka.bootstrap, why) if why else KafkaUnreachable(kafka.bootstrap, describe(error))
+    if why:
+        return LoginRefused(kafka.bootstrap, why)
+    bare = without_port(kafka.bootstrap)
+    port = f"; {', '.join(bare)} has no port, so port 9092 was tried" if bare else ""
+    return KafkaUnreachable(kafka.bootstrap, describe(error) + port)
 
 
 def _made(make: Callable[[dict[str, Any]], C], config: dict[str, Any]) -> C:

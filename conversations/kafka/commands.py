@@ -111,12 +111,12 @@ class _Connection:
 
     def _look_up(self, command: _Command) -> None:
         try:
-            is_unknown = self._catalog.read().partitions(command.to) is None
+            known = self._catalog.read().services
         except LogError as error:
             log.info("the catalog could not be read, so a dialog with %s begins unchecked: %s", command.to, error)
-            is_unknown = False
-        if is_unknown:
-            command.refuse(unknown_service(command.to))
+            known = None
+        if known is not None and command.to not in known:
+            command.refuse(unknown_service(command.to, known))
         elif not self._produce(command):
             self._crowded.append(command)
 

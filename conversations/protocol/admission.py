@@ -6,8 +6,9 @@ that is not allowed raises an error at once and changes nothing. The error has S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 
 from conversations.errors import BodyTooLarge, InvalidBody, LocalError, UnknownContract, UnknownService
@@ -62,6 +63,8 @@ COMMANDS = frozenset({Rule.COMMAND, Rule.COMMAND_SCHEMA, Rule.COMMAND_KEY})
 """Rules for commands."""
 
 
+NAMED = 5
+"""Maximum number of services that the error for an unknown service names."""
 CONTENT_TYPE = 200
 """Maximum number of characters of a content type in a command."""
 
@@ -122,15 +125,30 @@ def check_service(name: object) -> None:
     Raises:
         LocalError: no service can have this name (8412).
     """
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if not isinstance(name, str):
+        raise LocalError(
+            f"a dialog begins with a service by its name, for example {getattr(name, 'name', 'orders')!r:.80}, not with {name!r:.80} (8412)",
+            code=codes.SERVICE_NAME_INVALID,
+        )
+    if not NAME.fullmatch(name):
         raise LocalError(f"{name!r:.200} cannot be the name of a service (8412)", code=codes.SERVICE_NAME_INVALID)
 
 
-def unknown_service(name: str) -> UnknownService:
-    """Return the error for a dialog that would begin with a service that the catalog does not name (8490)."""
+def unknown_service(name: str, known: Iterable[str] = ()) -> UnknownService:
+    """Return the error for a dialog that would begin with a service that the catalog does not name (8490).
+
+    ``known`` are the names in the catalog, if they are at hand. The text has the names that are similar, or else some names.
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, NAMED)
+    told = (
+        f" It names {', '.join(near or names[:NAMED])}{'' if near or len(names) <= NAMED else ', ...'}."
+        if names
+        else ""
+    )
     return UnknownService(
-        f"the catalog names no service {name!r} (8490). Is the name right? 'conversations apply' adds a service to the catalog. If the "
-        "dialog may wait until the service is there, begin it with wait_for_service=True"
+        f"the catalog names no service {name!r} (8490). Is the name right?{told} 'conversations apply' adds a service to the catalog. If "
+        "the dialog may wait until the service is there, begin it with wait_for_service=True"
     )
 
 
@@ -204,7 +222,8 @@ def micros(duration: timedelta, what: str, negative: LocalCode | None = None) ->
         LocalError: the duration is not a timedelta, or is negative.
     """
     if not isinstance(duration, timedelta):
-        raise LocalError(f"{what} takes a timedelta, not {duration!r}")
+        given = duration if isinstance(duration, int | float) else 1
+        raise LocalError(f"{what} takes a timedelta, not {duration!r:.80}: for example timedelta(seconds={given})")
     amount = duration // timedelta(microseconds=1)
     if amount < 0:
         raise LocalError(f"{what} cannot have a negative duration: {duration}", code=negative)
@@ -253,6 +272,13 @@ def lifetime_not_positive(lifetime: int) -> LocalError:
 def not_initiated(service: str, contract: str, mend: str = "") -> UnknownContract:
     """Return the error for a contract that a service does not initiate (8425). ``mend`` is advice at the end of the text."""
     return UnknownContract(f"service {service!r} does not initiate contract {contract!r} (8425){mend and f': {mend}'}")
+
+
+def no_timer_handler(service: str, contract: str) -> LocalError:
+    """Return the error for a timer that would fire without effect, because no handler is declared for it."""
+    return LocalError(
+        f"service {service!r} has no handler for timers of dialogs under {contract!r}: register one with @service.on_timer(...)"
+    )
 
 
 def body_too_large(size: int, limit: int) -> BodyTooLarge:

@@ -35,7 +35,7 @@ def check_name(what: str, name: str) -> str:
         raise DeclarationError(f"the name of a {what} is a text, not {name!r:.80}")
     if not NAME.fullmatch(name):
         raise DeclarationError(
-            f"{what} {name!r}: use at most 128 letters, digits, '.', '_' and '-', not beginning with '.'"
+            f"{what} {name!r}: use at most 128 letters (a-z, A-Z), digits, '.', '_' and '-', not beginning with '.'"
         )
     return name
 

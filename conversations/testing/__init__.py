@@ -4,9 +4,10 @@
 ``Faults`` duplicates and re-orders records, crashes workers, aborts transactions and takes partitions away.
 """
 
+from conversations.protocol.parked import Decision, Parked
 from conversations.testing.faults import Faults
 from conversations.testing.peer import Peer, PeerDialog
 from conversations.testing.reading import DeadLetter, PublishedRecord
 from conversations.testing.simulation import Simulation
 
-__all__ = ["DeadLetter", "Faults", "Peer", "PeerDialog", "PublishedRecord", "Simulation"]
+__all__ = ["DeadLetter", "Decision", "Faults", "Parked", "Peer", "PeerDialog", "PublishedRecord", "Simulation"]

@@ -11,10 +11,10 @@ from uuid import UUID
 from conversations.bodies import codec_of
 from conversations.config import WorkerSettings
 from conversations.dialog import Dialog
-from conversations.errors import DialogEnded, LocalError, PeerError
+from conversations.errors import DialogEnded, LocalError, PeerError, UnknownService
 from conversations.memory.broker import MemoryBroker
 from conversations.protocol import codes, rows
-from conversations.protocol.admission import check_contract, check_error, check_to_group, expiry, micros
+from conversations.protocol.admission import check_contract, check_error, check_service, check_to_group, expiry, micros
 from conversations.protocol.codes import LocalCode
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_contracts
@@ -113,7 +113,7 @@ class PeerDialog:
             raise DialogEnded(f"dialog {self.id} is over on the side of {self._peer.name} ({code.number})", code=code)
 
     def _ask(self, *operations: Operation) -> None:
-        self._peer.post(self._conversation, self._initiator, self._key, operations)
+        self._peer._post(self._conversation, self._initiator, self._key, operations)  # noqa: SLF001 - same module
 
     # -- what arrived ---------------------------------------------------------------------------------------
 
@@ -148,26 +148,26 @@ class PeerDialog:
     @property
     def ended(self) -> bool:
         """True if the dialog was ended by this side or the other side, or if it broke."""
-        entry = self._peer.entry(self._name)
+        entry = self._peer._entry(self._name)  # noqa: SLF001 - same module
         return self._ended_here or bool(entry.get("ended")) or "error" in entry
 
     @property
     def error(self) -> PeerError | None:
         """The error with which the dialog broke, None if it did not break."""
-        error = self._peer.entry(self._name).get("error")
+        error = self._peer._entry(self._name).get("error")  # noqa: SLF001 - same module
         return None if error is None else PeerError(error[0], error[1])
 
     @property
     def timers(self) -> int:
         """Number of times that the dialog's timer fired."""
-        return int(self._peer.entry(self._name).get("timers", 0))
+        return int(self._peer._entry(self._name).get("timers", 0))  # noqa: SLF001 - same module
 
     @property
     def _name(self) -> str:
         return _entry_name(self.id, self._initiator)
 
     def _messages(self) -> list[tuple[str, str]]:
-        messages: list[tuple[str, str]] = self._peer.entry(self._name).get("messages", [])
+        messages: list[tuple[str, str]] = self._peer._entry(self._name).get("messages", [])  # noqa: SLF001 - same module
         return messages
 
     def _decode(self, name: str, body: str) -> object:
@@ -198,14 +198,29 @@ class Peer:
             self._deploy()
 
     def begin_dialog(
-        self, to: str, contract: Contract, *, lifetime: timedelta | None = None, to_group: str | None = None
+        self,
+        to: str,
+        contract: Contract,
+        *,
+        lifetime: timedelta | None = None,
+        to_group: str | None = None,
+        wait_for_service: bool = False,
     ) -> PeerDialog:
         """Begin a dialog. If the peer does not initiate the contract yet, the contract is added.
 
         Raises:
-            LocalError: the lifetime is not positive (8411), or ``to_group`` does not fit the contract (8494).
+            UnknownService: no service ``to`` takes part in the simulation (8490), and ``wait_for_service`` is False.
+            LocalError: ``to`` is no name of a service (8490), the lifetime is not positive (8411), or ``to_group`` does not fit the
+                contract (8494).
         """
+        check_service(to)
         check_contract(contract)
+        services = self._world.broker.services
+        if not wait_for_service and to not in services:
+            raise UnknownService(
+                f"no service {to!r} takes part in this simulation (8490); there are: {', '.join(sorted(services))}. Give it to "
+                f"Simulation(...), script it with sim.peer({to!r}, accepts=[...]), or begin the dialog with wait_for_service=True"
+            )
         check_to_group(contract, self.name, to_group)
         if self._initiates.get(contract.name) is not contract:
             self._initiates[contract.name] = contract
@@ -217,7 +232,7 @@ class Peer:
         dialog = PeerDialog(self, drawn.bytes, True, str(drawn), contract)
         self._dialogs[_entry_name(dialog.id, True)] = dialog
         begin = Begin(to, contract.name, -1 if until >= NEVER else until - now, to_group or "")
-        self.post(drawn.bytes, True, str(drawn), (begin,))
+        self._post(drawn.bytes, True, str(drawn), (begin,))
         return dialog
 
     def dialogs(self) -> list[PeerDialog]:
@@ -240,7 +255,7 @@ class Peer:
             raise AssertionError(f"{self.name} should have one dialog, it has {len(found)}: {known}")
         return found[0]
 
-    def post(self, conversation: bytes, initiator: bool, key: str, operations: tuple[Operation, ...]) -> None:
+    def _post(self, conversation: bytes, initiator: bool, key: str, operations: tuple[Operation, ...]) -> None:
         """Append a command to the commands topic of this service, as a client does."""
         broker, random = self._world.broker, self._world.chance.random
         command = Command(
@@ -248,7 +263,7 @@ class Peer:
         )
         broker.append_keyed(self.name, COMMANDS, key.encode(), encode_command(command))
 
-    def entry(self, name: str) -> Entry:
+    def _entry(self, name: str) -> Entry:
         """Return the data of a dialog, empty if there is none."""
         self._catch_up()
         return self._entries.get(name, {})

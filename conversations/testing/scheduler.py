@@ -26,7 +26,7 @@ class SeededLanes(Inline):
         chance: draws the order of the lanes, and decides for each handler whether it is slow.
         page: returns the page of the worker's present connection. Handled messages are noted on this page.
         ledger: gets the conversations whose handlers failed.
-        failed: called with each exception that a handler raised.
+        failed: called with each exception that a handler raised, or because of which its state cannot be kept.
     """
 
     def __init__(
@@ -74,11 +74,15 @@ class SeededLanes(Inline):
 
     def _drive(self, run: Run, call: Call) -> Call | None:
         failure = self._await(invoke_async(call)) if call.handler.is_async else invoke(call)
-        if failure is None:
+        if failure is not None:
+            self._note_failure(call, failure)
+            return run.advance(failure)
+        following = run.advance(None)
+        if call.refused is None:
             self._note(call)
         else:
-            self._note_failure(call, failure)
-        return run.advance(failure)
+            self._note_failure(call, call.refused)
+        return following
 
     def _note_failure(self, call: Call, failure: BaseException) -> None:
         dialog, room = self._where(call)

@@ -8,14 +8,16 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from conversations.bodies import codec_of
 from conversations.config import WorkerSettings
-from conversations.errors import LocalError, UnknownService
+from conversations.errors import DeclarationError, LocalError, UnknownService
 from conversations.group_state import GroupState, read_state
 from conversations.memory.clock import ManualClock
 from conversations.memory.group_states import MemoryGroupStates
+from conversations.poison import postponed
 from conversations.protocol import rows
-from conversations.protocol.admission import check_key, micros
-from conversations.protocol.command import Switch, encode_command, to_partition
+from conversations.protocol.admission import check_error, check_key, micros
+from conversations.protocol.command import Action, Switch, encode_command, to_partition
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision, Parked, parked, resolution
@@ -54,13 +56,15 @@ class Simulation(AbstractContextManager["Simulation"]):
         services: the services under test.
         now: time at which the clock starts.
         faults: probabilities of faults; without it there are no faults.
-        raise_failures: if True, ``run`` raises the exception of a handler. If False, the policy of the message is applied.
+        raise_failures: if True, ``run`` raises the failure of a handler: its exception, or the error if its state cannot be kept.
+            ``GiveUp`` is raised, too. ``RetryLater`` is no failure, and is never raised. If False, the policy of the message is applied.
         partitions: number of queue partitions of every service.
         settings: settings of every worker.
         workers: number of workers of every service.
 
     Raises:
-        DeclarationError: a service has no handler for a message type that it may receive, or is no ``Service``.
+        DeclarationError: a service has no handler for a message type that it may receive, or is no ``Service``. Two services have one
+            name. Or ``now`` is no time with a time zone.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         settings: WorkerSettings | None = None,
         workers: int = 1,
     ) -> None:
-        self.clock = ManualClock((now - _EPOCH) // timedelta(microseconds=1))
+        self.clock = ManualClock(_micros_of(now))
         self.chance = Chance(faults)
         # No handler runs in another thread, so a step need not wait for handlers.
         self.settings = settings or WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=ANY)
@@ -155,7 +159,7 @@ class Simulation(AbstractContextManager["Simulation"]):
 
         Raises:
             AssertionError: the workers do not come to rest.
-            BaseException: a handler's exception, unless ``raise_failures=False``.
+            BaseException: a handler's failure, unless ``raise_failures=False``. ``RetryLater`` is no failure.
         """
         self.chance.renew()
         return self._run()
@@ -249,7 +253,9 @@ class Simulation(AbstractContextManager["Simulation"]):
         self._runner(service, number).clock.set_off(by)
 
     def failed(self, failure: BaseException) -> None:
-        """Note an exception that a handler raised. ``run`` raises it, unless ``raise_failures=False``."""
+        """Note the failure of a handler. ``run`` raises it, unless ``raise_failures=False``, or the handler asked to be called later."""
+        if postponed(failure) is not None:
+            return
         if isinstance(failure, UnknownService):
             failure.add_note("In a simulation: give the service to Simulation(...), or script it with sim.peer(...).")
         self._failures.append(failure)
@@ -299,10 +305,46 @@ class Simulation(AbstractContextManager["Simulation"]):
         tables = reading.state_of(self.broker, self._runner(service).service.name)
         return [it for number, table in enumerate(tables) for it in parked(table, service, number)]
 
-    def decide(self, it: Parked, decision: Decision) -> None:
-        """Decide about a parked message, as an operator does. The decision takes effect in the next ``run``."""
-        command = resolution(it, decision, self.chance.random.randbytes(16), self.clock.now())
+    def decide(
+        self, it: Parked, action: str | Decision, *, body: object = None, code: int = 0, description: str = ""
+    ) -> None:
+        """Decide about a parked message, as an operator does: ``sim.decide(sim.parked("orders")[0], "retry")``.
+
+        The decision takes effect in the next ``run``.
+
+        Args:
+            it: an element of ``parked``.
+            action: ``"retry"``, ``"edit"`` (try again with another body), ``"skip"``, or ``"end"`` (end the dialog with an error).
+            body: the new body, only for ``"edit"``: an object of the message's class, or the bytes of a body.
+            code: positive code of the error, only for ``"end"``.
+            description: text of the error, only for ``"end"``.
+
+        Raises:
+            LocalError: an argument is not valid.
+            NotInContract, WrongDirection, InvalidBody: the body does not fit the message type.
+        """
+        if not isinstance(it, Parked):
+            raise LocalError(f'decide takes an element of sim.parked("..."), not {it!r:.80}')
+        if not isinstance(action, Decision):
+            action = self._decision(it, action, body, code, description)
+        command = resolution(it, action, self.chance.random.randbytes(16), self.clock.now())
         self.broker.append_keyed(it.service, COMMANDS, it.key.encode(), encode_command(command))
+
+    def _decision(self, it: Parked, action: str, body: object, code: int, description: str) -> Decision:
+        found = next((each for each in Action if each.lower() == str(action).lower()), None)
+        if found is None:
+            known = ", ".join(repr(each.lower()) for each in Action)
+            raise LocalError(f"an operator decides {known}, not {action!r:.80}")
+        if (body is not None) != (found is Action.EDIT):
+            raise LocalError(
+                'only the decision "edit" takes a body, and it needs one: sim.decide(it, "edit", body=...)'
+            )
+        if found is Action.END:
+            check_error(code, description)
+        if body is not None and not isinstance(body, bytes):
+            side = self.worker(it.service).context.sides[it.contract, it.initiator]
+            body = codec_of(side.contract.outgoing(body, it.what, not it.initiator)).encode(body)
+        return Decision(found, "operator", "test", body if isinstance(body, bytes) else b"", code, description)
 
     def turn_queue(self, service: str, *, on: bool, by: str = "operator", reason: str = "test") -> None:
         """Turn the queue of a service on or off in every partition, as an operator does. This takes effect in the next ``run``.
@@ -347,3 +389,11 @@ class Simulation(AbstractContextManager["Simulation"]):
     def _check(self, *, at_rest: bool) -> None:
         sides = {name: runners[0].worker.context.sides for name, runners in self._runners.items()}
         self._invariants.check(sides, at_rest=at_rest)
+
+
+def _micros_of(now: object) -> int:
+    if not isinstance(now, datetime) or now.tzinfo is None:
+        raise DeclarationError(
+            f"now is a datetime with a time zone, for example datetime(2026, 1, 1, tzinfo=UTC), not {now!r:.80}"
+        )
+    return (now - _EPOCH) // timedelta(microseconds=1)

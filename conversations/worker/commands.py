@@ -57,10 +57,11 @@ def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition
 
 
 def refuse(partition: Partition, order: Order, error: LocalError) -> None:
-    """Keep the bytes of a refused command as a dead letter, and report its code with an event."""
+    """Keep the bytes of a refused command as a dead letter, and report its code with an event and a warning in the log."""
     number = uuid_text(order.command.command_id)
     partition.letters.dead_letter(order, letters.COMMAND_REFUSED, failure=error, code=error.code)
     partition.letters.event(CommandRefused(number, error.code, str(error)))
+    partition.letters.refused_commands.warn(order.command, error)
 
 
 def _report(partition: Partition, command: Command) -> None:
@@ -73,7 +74,7 @@ def find(partition: Partition, command: Command) -> Active:
     return partition.find(rows.other_side(own), command.key, "")
 
 
-def check_there(active: Active) -> None:
+def check_there(active: Active, command: Command) -> None:
     """Refuse a command if its side of the conversation has no endpoint.
 
     Raises:
@@ -83,7 +84,9 @@ def check_there(active: Active) -> None:
         return
     if active.tombstone is not None:
         raise DialogEnded("the dialog is over (8429)", code=codes.SEND_REFUSED)
-    raise DialogEnded("no such dialog (8426)", code=codes.HANDLE_NOT_FOUND)
+    is_alone = command.key == uuid_text(command.conversation_id)
+    named = "; a dialog that was begun with group= has the id ID@GROUP" if is_alone else ""
+    raise DialogEnded(f"no such dialog (8426){named}", code=codes.HANDLE_NOT_FOUND)
 
 
 # -- one time only ------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ def prepare(partition: Partition, command: Command) -> Effect:
         raise LocalError(
             "a decision about a failed message must stand alone in its command", code=codes.COMMAND_CONTRADICTS
         )
-    commands.check_there(active)
+    commands.check_there(active, command)
     _decide(partition, active, command, decision)
     return lambda: None
 

@@ -74,7 +74,7 @@ def _draft(partition: Partition, command: Command) -> Draft:
             raise LocalError("an earlier record names another group for this dialog", code=codes.GROUP_INVALID)
         active = _begun(partition, active, command, first)
     else:
-        commands.check_there(active)
+        commands.check_there(active, command)
     draft = Draft(Room(partition), active)
     for operation in command.operations:
         _ask(draft, active, operation)

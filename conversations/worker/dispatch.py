@@ -319,6 +319,8 @@ def _outcome(
         _delete_state(partition, active)
     elif failure is None and draft.has_state:
         failure = _keep_state(partition, active, draft.outcome)
+        if failure is not None:
+            call.refuse(failure)
     if failure is not None:
         return None if failures.judge(partition, item, task, failure) else task
     if partition.progress.row.rollbacks:

@@ -61,6 +61,7 @@ from conversations.worker.broken_dialogs import BrokenDialogs
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
 from conversations.worker.progress import Progress
+from conversations.worker.refused_commands import RefusedCommands
 from conversations.worker.schedule import Schedule
 
 log = logging.getLogger("conversations.worker")
@@ -89,7 +90,9 @@ class Leftover(NamedTuple):
 class Letters:
     """Writes the dead letters and the events of one partition."""
 
-    __slots__ = ("_broken", "_context", "_decision", "_number", "_outbox", "_progress", "_schedule")
+    __slots__ = (
+        "_broken", "_context", "_decision", "_number", "_outbox", "_progress", "_schedule", "refused_commands",
+    )  # fmt: skip
 
     def __init__(self, number: int, context: Context, outbox: Outbox, progress: Progress, schedule: Schedule) -> None:
         self._number = number
@@ -98,6 +101,7 @@ class Letters:
         self._progress = progress
         self._schedule = schedule
         self._broken = BrokenDialogs()
+        self.refused_commands = RefusedCommands(context.name, context.clock)
         self._decision: Headers = []
         """Headers of the letters that the present decision of an operator writes; empty while no decision is carried out."""
 

@@ -144,6 +144,7 @@ def clumsy(handler: Handler) -> Service[Big]:
         ignores=[*(t.name for t in (BLOB, PING, LEDGER)), "Receipt"],
         poison=[PoisonPolicy.service_broker()],
     )
+    service.on_timer()(lambda dialog: None)
 
     def order(body: Order, dialog: Dialog[Big]) -> Any:
         return handler(body, dialog) if body.n == 13 else dialog.send(Receipt(n=body.n))

@@ -209,7 +209,7 @@ def test_a_breach_is_kept_once_and_heard_of_when_its_handler_waits_to_be_announc
         sim.run()
         dialog = web.begin_dialog("moody", BOTH)
         dialog.send(Say(text="a"))
-        web.post(UUID(dialog.id).bytes, True, dialog.id, (Send("Heard", "application/json", b'{"nope": 1}'),))
+        web._post(UUID(dialog.id).bytes, True, dialog.id, (Send("Heard", "application/json", b'{"nope": 1}'),))
         sim.crash("moody")
         for _ in range(rounds):
             sim.worker("web").step()

@@ -580,4 +580,13 @@ MUTATIONS = (
         "310-a-skipped-message-loses-its-failure",
         "tests/simulation/test_decisions.py::test_skip_keeps_the_bytes_and_goes_on",
     ),
+    Mutation(
+        "320-a-simulation-hides-state-that-cannot-be-kept",
+        "tests/unit/test_slips.py::test_state_that_is_too_large_is_a_failure_that_a_simulation_raises",
+        also="tests/unit/test_slips.py::test_state_that_cannot_be_kept_is_a_failure_that_a_simulation_raises",
+    ),
+    Mutation(
+        "321-a-flood-of-refusals-floods-the-log",
+        "tests/unit/test_slips.py::test_a_refused_command_is_told_in_the_log_and_a_flood_of_them_in_a_few_lines",
+    ),
 )

@@ -184,7 +184,7 @@ def test_on_an_idle_partition_time_passes_by_ticks() -> None:
 def test_time_passes_on_a_queue_that_nobody_ever_wrote_to() -> None:
     """A dialog that ended without a word of its peer is forgotten too."""
     with Simulation() as sim:
-        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING)
+        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING, wait_for_service=True)
         dialog.end()
         sim.run()
         assert len(rows_of(sim, "web", rows.ENDPOINT)) == 1
@@ -532,7 +532,7 @@ def test_on_error_of_a_lifetime_interrupted_by_a_crash_runs_again() -> None:
 def test_what_was_sent_to_an_unknown_service_arrives_when_it_appears() -> None:
     """Envelopes wait as rows with a back-off; nothing is lost and the order stays."""
     with Simulation() as sim:
-        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING)
+        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING, wait_for_service=True)
         for amount in (1, 2):
             dialog.send(Add(amount=amount))
         sim.advance(timedelta(seconds=30))
@@ -551,7 +551,7 @@ def test_what_was_sent_to_an_unknown_service_arrives_when_it_appears() -> None:
 def test_what_was_kept_for_longer_than_a_dialog_may_begin_begins_it_all_the_same() -> None:
     """The time in which its first message counts runs from when that is transmitted, not from when it was said."""
     with Simulation() as sim:
-        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING)
+        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING, wait_for_service=True)
         dialog.send(Add(amount=1))
         sim.advance(timedelta(hours=3))
         nowhere = sim.peer("nowhere", accepts=[COUNTING])
@@ -589,7 +589,7 @@ def test_a_queue_that_refuses_records_delays_its_dialogs_and_no_other() -> None:
 def test_a_dialog_with_a_service_that_never_appears_ends_with_its_lifetime() -> None:
     """No endpoint stays open for ever, whoever the other side is."""
     with Simulation() as sim:
-        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING)
+        dialog = sim.peer("web").begin_dialog("nowhere", COUNTING, wait_for_service=True)
         dialog.send(Add(amount=1))
         sim.advance(timedelta(days=1, minutes=1))
         assert dialog.error
