@@ -32,20 +32,7 @@ from conversations.hosts import find
 from conversations.new_ids import checked, draw, draw_for
 from conversations.pending import Pending
 from conversations.ports import CommandSink, StateReader
-from conversations.protocol import codes
-from conversations.protocol.admission import (
-    body_too_large,
-    check_contract,
-    check_error,
-    check_key,
-    check_service,
-    check_timer_time,
-    check_to_group,
-    command_too_large,
-    expiry,
-    micros,
-    not_initiated,
-)
+from conversations.protocol import admission, codes
 from conversations.protocol.codes import LocalCode
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_message_type
@@ -110,7 +97,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         data = codec.encode(body)
         limit = self._client.limits.body_bytes
         if len(data) > limit:
-            raise body_too_large(len(data), limit)
+            raise admission.body_too_large(len(data), limit)
         if key is not None:
             self._idempotency_key = key
         self._operations.append(Send(message_type.name, codec.content_type, data))
@@ -147,7 +134,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
             LocalError: the code is not positive (8419), or the description is missing (8422).
         """
         self._check_open(codes.END_REFUSED)
-        check_error(code, description)
+        admission.check_error(code, description)
         self._ended = True
         self._operations = [operation for operation in self._operations if isinstance(operation, Begin)]
         self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
@@ -161,10 +148,10 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
                 owner of the dialog refuses the command.
         """
         self._check_open(codes.TIMER_REFUSED)
-        due = later(0, micros(after, "a timer"))
+        due = later(0, admission.micros(after, "a timer"))
         begun = self._operations[0] if self._operations else None
         if isinstance(begun, Begin) and begun.lifetime > 0:
-            check_timer_time(due, begun.lifetime)
+            admission.check_timer_time(due, begun.lifetime)
         self._operations.append(SetTimer(due))
 
     def cancel_timer(self) -> None:
@@ -197,7 +184,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         )  # fmt: skip
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
-            raise command_too_large("the requests of the block have", len(value))
+            raise admission.command_too_large("the requests of the block have", len(value))
         sink = self._client._sink()  # noqa: SLF001 - same module
         return sink.append_async(self._key.encode(), value, to=self._to)
 
@@ -284,7 +271,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         periods: Periods | None = None,
     ) -> None:
         check_kafka(kafka)
-        micros(timeout, "timeout")
+        admission.micros(timeout, "timeout")
         self._service = service if isinstance(service, Service) else None
         self.service_name = service.name if isinstance(service, Service) else service
         self.timeout = timeout
@@ -367,19 +354,19 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
                 ``contract`` is not a ``Contract``, or ``to_group`` does not fit the contract (8494).
         """
         self._check_usable()
-        check_service(to)
-        check_contract(contract)
+        admission.check_service(to)
+        admission.check_contract(contract)
         if group is not None:
-            check_key(group)
+            admission.check_key(group)
         if self._service is not None and self._service.initiates.get(contract.name) is not contract:
             mend = "name it in initiates=[...] of the service, or of local(...)"
-            raise not_initiated(self.service_name, contract.name, mend)
-        check_to_group(contract, self.service_name, to_group)
+            raise admission.not_initiated(self.service_name, contract.name, mend)
+        admission.check_to_group(contract, self.service_name, to_group)
         conversation = draw() if id is None else checked(id)
         self._used[contract.name] = contract
         dialog = ClientDialog(self, conversation.bytes, group or str(conversation), contract)
         now = _now()
-        until = expiry(now, lifetime, contract, self._periods.lifetime)
+        until = admission.expiry(now, lifetime, contract, self._periods.lifetime)
         begin = Begin(to, contract.name, -1 if until >= NEVER else until - now, to_group or "")
         dialog._operations.append(begin)  # noqa: SLF001 - same module
         dialog._to = "" if wait_for_service else to  # noqa: SLF001 - same module
@@ -396,7 +383,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         """
         self._check_usable()
         conversation, key = read_handle(id)
-        check_key(key)
+        admission.check_key(key)
         return ClientDialog(self, conversation, key, None)
 
     def state(self, service: Service[Any], group: str, *, begun_by: str | None = None) -> GroupState | None:
@@ -423,7 +410,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self._check_usable()
         if not isinstance(service, Service):
             raise LocalError(f"state takes the Service object, whose class decodes the state, not {service!r:.80}")
-        check_key(group)
+        admission.check_key(group)
         name = service.name, os.getpid()  # after a fork, the child needs connections of its own
         reader = self._readers.get(name)
         if reader is None:
@@ -488,7 +475,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             LocalError: ``begin_dialog`` or ``send`` refuses an argument, or the target may not send a message type of ``reply``.
         """
         self._check_usable()
-        check_contract(contract)
+        admission.check_contract(contract)
         host = find(self.address, self.service_name)
         if host is None:
             raise NoWorkerHere(
@@ -501,7 +488,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             raise NotInContract(
                 f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}"
             )
-        lifetime = max(micros(timeout, "timeout"), self._periods.request_lifetime)
+        lifetime = max(admission.micros(timeout, "timeout"), self._periods.request_lifetime)
         lives = timedelta(microseconds=lifetime)
         dialog = self.begin_dialog(to, contract, id=draw_for(host), lifetime=lives, to_group=to_group)
         dialog.__enter__()  # ``Pending`` writes the block and waits for the answer, so ``__exit__`` is never called
