@@ -47,7 +47,9 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 2, ("dead-letters", "show", f"{letter}\x1b[31m\nerror: forged")
     for decision in ("retry", "skip", "end"):
         yield 0, ("dead-letters", decision, letter, "--dry-run")
-    yield 0, ("dead-letters", "edit", letter, "--body", str(HERE / "support" / "texts.py"), "--dry-run")
+    yield 2, ("dead-letters", "edit", letter, "--body", str(HERE / "support" / "texts.py"), "--dry-run")
+    (out / "body.json").write_text("{}")
+    yield 0, ("dead-letters", "edit", letter, "--body", str(out / "body.json"), "--dry-run")
     yield 1, ("dead-letters", "retry", letter, *WHY, "--wait", "0.5")
     yield 0, ("dead-letters", "discard", over, "--dry-run")
     yield 1, ("dead-letters", "discard", over, *WHY, "--wait", "0.5")
