@@ -1,5 +1,6 @@
 """Services as real processes on a real Kafka, some of them killed."""
 
+import json
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -390,3 +392,22 @@ def test_a_program_hears_that_kafka_is_not_there(tmp_path: Path) -> None:
 def test_a_program_with_an_incomplete_service_connects_to_nothing() -> None:
     with pytest.raises(DeclarationError, match=r"Note \(contract Notes"):
         run(counting.sink, various.incomplete, kafka=Kafka("127.0.0.1:1"))
+
+
+def test_a_release_is_compared_with_the_catalog_before_it_is_applied(kafka: Kafka, tmp_path: Path) -> None:
+    """The exit code stops a pipeline if the release has effects, and the first release of a namespace has none."""
+    where = ("releases:desk", "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace)
+    strict = ("check", *where, "--catalog", "--strict", "--json")
+
+    def of_release(number: int, *command: str) -> tuple[int, dict[str, Any]]:
+        done = conversations(*command, out=tmp_path, variables={"RELEASE": str(number)})
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return done.returncode, answer
+
+    code, told = of_release(1, *strict)
+    assert (code, told["effects"]) == (0, [])
+    assert of_release(1, "apply", *where, "--json")[0] == 0
+    assert of_release(1, *strict)[0] == 0
+    code, told = of_release(2, *strict)
+    assert code == 1
+    assert ["peers hold messages of the new type Cancel" in line for line in told["effects"]] == [True], told

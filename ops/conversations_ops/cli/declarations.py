@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from conversations.config import Kafka, Periods
-from conversations.errors import DeclarationError
+from conversations.errors import DeclarationError, UnknownNamespace
 from conversations.handlers import Handler, Side
 from conversations.service import Service
 from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
@@ -131,7 +131,11 @@ def _effects(kafka: Kafka, services: list[Service[Any]]) -> list[str]:
     from conversations.kafka.catalog import read_catalog
     from conversations.protocol.release_changes import check_release
 
-    catalog, declarations = read_catalog(kafka), [it.declaration() for it in services]
+    declarations = [it.declaration() for it in services]
+    try:
+        catalog = read_catalog(kafka)
+    except UnknownNamespace:  # the first release of the first service of a namespace
+        return admin.missing_plain_topics(kafka, declarations)
     for it in declarations:
         check_release(catalog.services.get(it.name, {}), it)
     lines = [f"{it.name}: {line}" for it in declarations for line in admin.effects(catalog, it)]
