@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
-from conversations.errors import DialogEnded, HandlerOver, LocalError, RetryLater
+from conversations.errors import DialogEnded, HandlerOver, LocalError, NewerState, RetryLater
 from conversations.handlers import Side
 from conversations.protocol import admission
 from conversations.protocol.command import TRIGGERS, Begin, End, EndWithError, Send, SetTimer, Verb
@@ -133,6 +133,7 @@ class Draft:
         "asks",
         "deletes_state",
         "has_state",
+        "newer_state",
         "party",
         "publications",
         "room",
@@ -148,6 +149,8 @@ class Draft:
         self.apart: Apart | None = None
         self.publications: Publications | None = None
         """Records for plain topics; None if there are none."""
+        self.newer_state: NewerState | None = None
+        """The error that the handler got if a newer release wrote the state."""
 
     def close(self) -> None:
         """Refuse each later request, because the handler's run is over."""
@@ -239,7 +242,11 @@ class Draft:
         """State of the group; decoded on first use."""
         self.check_open()
         if not self.has_state:
-            self._state = self.room.load_state(self.party)
+            try:
+                self._state = self.room.load_state(self.party)
+            except NewerState as error:
+                self.newer_state = error  # the handler may catch it, and the message must wait all the same
+                raise
             self.has_state = True
         return self._state
 

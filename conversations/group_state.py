@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, TypeAdapter, ValidationError
 
 from conversations.bodies import describe, schema_of
 from conversations.errors import DeclarationError, NewerState, StateUpgradeError
@@ -51,9 +51,9 @@ def read_state(reader: StateReader, codec: StateCodec, group: str, begun_by: str
 class StateCodec:
     """Encodes and decodes group state.
 
-    A field that this release does not know stays in the stored state, with its value, for the release that knows it. Several releases may
-    work side by side, and a partition moves from one to another. (A class that is no ``BaseModel``, or that sets ``extra`` in its
-    ``model_config``, decides itself what becomes of such fields.)
+    A field of the state that this release does not know stays in the stored state, with its value, for the release that knows it. Several
+    releases may work side by side, and a partition moves from one to another. Only the fields of the state's own class stay, not those of
+    nested classes. A class that is no ``BaseModel``, or that sets ``extra`` in its ``model_config``, decides itself about unknown fields.
 
     Args:
         service: name of the service, for error messages.
@@ -73,11 +73,10 @@ class StateCodec:
         except Exception as error:  # Pydantic raises several kinds of exceptions for a class without a schema
             raise DeclarationError(f"service {service!r}: {state!r} is no class Pydantic can store: {error}") from error
         self._adapter = adapter
-        self._keeps_unknown = (
-            isinstance(state, type) and issubclass(state, BaseModel) and "extra" not in state.model_config
-        )
-        self._has_met_unknown = False
-        """True if stored state had a field that this release does not know."""
+        self._known: frozenset[str] | None = None
+        """Names of the fields that this release knows; None if the class decides itself about other fields."""
+        if isinstance(state, type) and issubclass(state, BaseModel) and "extra" not in state.model_config:
+            self._known = frozenset(_names(state))
         self._to_json = adapter.serializer.to_json
         self._validate_json = adapter.validator.validate_json
         self._validate = adapter.validator.validate_python
@@ -125,12 +124,8 @@ class StateCodec:
         """Return the JSON schema of the state for the catalog; None for a dict, and for a class that has no schema."""
         return None if self._class is dict else schema_of(self._adapter)
 
-    def encode(self, state: Any, stored: bytes = b"") -> bytes:
+    def encode(self, state: Any) -> bytes:
         """Encode state as JSON.
-
-        Args:
-            state: the state.
-            stored: the stored state that it replaces, if both have the same version. Fields of it that this release does not know are kept.
 
         Raises:
             TypeError, ValueError: the state is not a valid object of its class.
@@ -138,7 +133,17 @@ class StateCodec:
         if not isinstance(state, self._class):
             raise TypeError(f"group.state must be a {self._class.__name__}, not {type(state).__name__}")
         data: bytes = self._to_json(state, warnings="error")
-        return self._with_unknown(data, stored) if self._has_met_unknown and stored else data
+        return data
+
+    def with_unknown(self, data: bytes, stored: bytes) -> bytes:
+        """Return encoded state with the fields of the stored state of the same version that this release does not know.
+
+        If there are none, the result is ``data`` itself.
+        """
+        if self._known is None:
+            return data
+        kept = {name: value for name, value in json.loads(stored).items() if name not in self._known}
+        return json.dumps(json.loads(data) | kept, ensure_ascii=False, separators=(",", ":")).encode() if kept else data
 
     def decode(self, data: bytes, version: int) -> Any:
         """Decode state. State of an older version is upgraded.
@@ -153,7 +158,7 @@ class StateCodec:
             raise self.newer(version)
         try:
             if version == self.version:
-                return self._read(data)
+                return self._validate_json(data)
             plain = json.loads(data)
             for step in range(version, self.version):
                 plain = self._upgrades[step](plain)
@@ -171,25 +176,6 @@ class StateCodec:
             "a release with that version can handle the message"
         )
 
-    def _read(self, data: bytes) -> Any:
-        if self._keeps_unknown:
-            try:
-                return self._validate_json(data, extra="forbid")
-            except ValidationError:
-                self._has_met_unknown = True  # or the state does not load at all, and the next line raises
-        return self._validate_json(data)
-
-    def _with_unknown(self, data: bytes, stored: bytes) -> bytes:
-        """Return encoded state with the fields of the stored state that this release does not know."""
-        try:
-            self._validate_json(stored, extra="forbid")
-        except ValidationError as error:
-            new, old = json.loads(data), json.loads(stored)
-            for path in _unknown_fields(error):
-                _take_over(new, old, path)
-            return json.dumps(new, ensure_ascii=False, separators=(",", ":")).encode()
-        return data
-
     def _fix(self, version: int) -> str:
         """Return the advice for a class that has changed and no longer fits the stored state; "" if the fault is in an upgrade."""
         if version < self.version:
@@ -200,19 +186,21 @@ class StateCodec:
         )
 
 
-def _unknown_fields(error: ValidationError) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of unknown fields. A field below an element of a list has no stable path, and is left out."""
-    for each in error.errors(include_url=False, include_context=False, include_input=False):
-        path = each["loc"]
-        if each["type"] == "extra_forbidden" and all(isinstance(name, str) for name in path):
-            yield tuple(map(str, path))
+def _names(state: type[BaseModel]) -> Iterator[str]:
+    """Yield the names that a class reads from JSON, and those that it writes."""
+    for name, field in state.model_fields.items():
+        yield name
+        yield from _aliases(field.alias, field.serialization_alias, field.validation_alias)
+    for name, computed in state.model_computed_fields.items():
+        yield name
+        yield from _aliases(computed.alias)
 
 
-def _take_over(new: Any, old: Any, path: tuple[str, ...]) -> None:
-    """Copy the value at a path, unless its place is gone, or has a value."""
-    for name in path[:-1]:
-        if not isinstance(new, dict) or not isinstance(old, dict):
-            return
-        new, old = new.get(name), old.get(name)
-    if isinstance(new, dict) and isinstance(old, dict) and path[-1] in old:
-        new.setdefault(path[-1], old[path[-1]])
+def _aliases(*aliases: str | AliasPath | AliasChoices | None) -> Iterator[str]:
+    for alias in aliases:
+        if isinstance(alias, AliasChoices):
+            yield from _aliases(*alias.choices)
+        elif isinstance(alias, AliasPath):
+            yield str(alias.path[0])
+        elif alias is not None:
+            yield alias

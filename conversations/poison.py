@@ -21,7 +21,7 @@ from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 
 AT_ONCE = timedelta(0)
 NEWER_STATE = timedelta(seconds=5)
-"""Wait of a message whose state a newer release wrote. It is tried again without end, because a worker of that release can handle it."""
+"""First wait of a message whose state a newer release wrote. It is tried again without end, because a worker of that release can handle it."""
 LONGEST = timedelta(days=365)
 """Longest delay between two attempts."""
 DELAYS_LIMIT = 1_000

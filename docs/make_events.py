@@ -49,7 +49,7 @@ def row(event: type[Event]) -> str:
         f"`{name}` {words(kind)}{', may be missing' if kind.empty is None else ''}"
         for name, kind in kinds_of(event).items()
     ]
-    return f"| `{event.NAME}` | {inspect.getdoc(event)} | {'; '.join(said)} |"
+    return f"| `{event.NAME}` | {' '.join((inspect.getdoc(event) or '').split())} | {'; '.join(said)} |"
 
 
 def page() -> str:

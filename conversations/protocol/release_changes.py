@@ -194,4 +194,7 @@ def _of_state_fields(version: int, old: Any, new: Any) -> Iterator[str]:
         if fields[field] != before[field]:
             yield f"field {field} of the state has another type: messages of groups whose stored state does not load {HELD}. {mend}"
     if old.get("$defs") != new.get("$defs"):
-        yield f"a nested class of the state has changed: messages of groups whose stored state does not load {HELD}. {mend}"
+        yield (
+            f"a nested class of the state has changed: messages of groups whose stored state does not load {HELD}, and a release does not keep "
+            f"the fields of nested classes that it does not know. {mend}"
+        )

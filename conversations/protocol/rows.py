@@ -287,10 +287,12 @@ class GroupRow:
     state: bytes = b""
     members: dict[bytes, None] = field(default_factory=dict)
     """The endpoints' identities, in the order in which they joined. The values of the dictionary have no meaning."""
+    is_known: bool = False
+    """True if this process wrote the state, and knows all fields of it. It is not part of the row."""
 
-    def keep(self, state: bytes, version: int) -> None:
+    def keep(self, state: bytes, version: int, *, is_known: bool = False) -> None:
         """Set the state that a handler wrote, and its version: the service's ``state_version``."""
-        self.state, self.version = state, version
+        self.state, self.version, self.is_known = state, version, is_known
 
 
 def encode_group(row: GroupRow) -> bytes:

@@ -91,8 +91,9 @@ class Breakdowns:
 
     def refuse(self, number: int, called: Called, refusal: PublicationRefused) -> None:
         """Note that a topic refuses a record that a handler published. The step of its partition is thrown away."""
-        if len(self.refused) < MOST:
-            self.refused[number, called] = refusal
+        if len(self.refused) >= MOST:  # the oldest one may be of a call that never comes again
+            del self.refused[next(iter(self.refused))]
+        self.refused[number, called] = refusal
 
     def blame_collected(self, number: int, record: str, failure: Exception) -> None:
         """Note that the closing of a step failed. ``record`` is blamed only if the step handled a single item."""

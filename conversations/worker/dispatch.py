@@ -315,8 +315,9 @@ def _outcome(
     """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if its handler must run again at once."""
     active = task.active
     # The group's state is encoded before the draft is applied. If it cannot be encoded, the handler has failed, and the draft is dropped.
+    failure = failure or draft.newer_state
     if failure is None and draft.deletes_state:
-        _delete_state(partition, active)
+        failure = _delete_state(partition, active)
     elif failure is None and draft.has_state:
         failure = _keep_state(partition, active, draft.outcome)
         if failure is not None:
@@ -354,7 +355,9 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     if group.state and group.version > codec.version:
         return codec.newer(group.version)
     try:
-        data = codec.encode(state, group.state if group.version == codec.version else b"")
+        encoded = data = codec.encode(state)
+        if group.state and group.version == codec.version and not group.is_known:
+            data = codec.with_unknown(encoded, group.state)
     except (Exception, Verdict) as error:  # noqa: BLE001 - the application encodes its state, and may raise anything
         return error
     if len(data) > STATE_BYTES:
@@ -362,7 +365,7 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     if not group.state and active.lane.name[0] == rows.SHARED and data == codec.encode(codec.new()):
         return None  # the row of such a group stays for ever, so reading alone makes no row
     if group.state != data or group.version != codec.version:
-        group.keep(data, codec.version)
+        group.keep(data, codec.version, is_known=data is encoded)
         partition.progress.keep_state(codec.version)
         partition.groups.save(active.lane)
         active.endpoint.wrote_state()
@@ -370,13 +373,16 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
     return None
 
 
-def _delete_state(partition: Partition, active: Active) -> None:
-    """Delete the group's state. Its row stays as long as it has members."""
-    group = partition.groups.of(active.lane)
+def _delete_state(partition: Partition, active: Active) -> BaseException | None:
+    """Delete the group's state. Its row stays as long as it has members. Return an exception if the state is of a newer version."""
+    codec, group = partition.context.service.state, partition.groups.of(active.lane)
+    if group.state and group.version > codec.version:
+        return codec.newer(group.version)
     if group.state:
         group.keep(b"", 0)
         partition.groups.save(active.lane)
         partition.touch(active)
+    return None
 
 
 def check_time_limits(partition: Partition) -> None:

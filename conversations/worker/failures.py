@@ -30,7 +30,7 @@ import logging
 from datetime import timedelta
 
 from conversations.bodies import said
-from conversations.errors import InvalidBody, ProcessDied, PublicationRefused, StateDamaged
+from conversations.errors import InvalidBody, NewerState, ProcessDied, PublicationRefused, StateDamaged
 from conversations.poison import End, Retry, Subject, Then, decide, last, members
 from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import NEVER
@@ -79,8 +79,13 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
     if decision.counts and not decision.after:
         log.warning("handler of %s failed (attempt %d): %s", what, item.attempts, text, extra=facts)
         return False
-    log.warning("%s waits for its next attempt (%d failed): %s", what, item.attempts, text, extra=facts)
     wait = max(decision.after + decision.jitter * context.chance(), SOONEST) // timedelta(microseconds=1)
+    level = logging.WARNING
+    if item.park is not None and any(isinstance(member, NewerState) for member in members(failure)):
+        # It may wait for days, and so may thousands of others. So the wait grows, and only the first one is a warning.
+        level = logging.INFO
+        wait = max(wait, min(context.now - item.park.row.since, context.periods.blocked_last))
+    log.log(level, "%s waits for its next attempt (%d failed): %s", what, item.attempts, text, extra=facts)
     partition.parking.let_wait(item, task.without, later(context.now, wait), text)
     return True
 

@@ -31,11 +31,15 @@ from typing import Any, TypeVar
 from conversations.errors import StateDamaged
 from conversations.ports import Headers, Produced, Store
 from conversations.protocol import rows
+from conversations.protocol.publications import size_of
 from conversations.worker.active import Item
 from conversations.worker.breakdowns import Called
 from conversations.worker.budget import Budget
 
 R = TypeVar("R")
+
+RECORD_COST = 100
+"""Bytes of the step's budget that each published record takes besides its own bytes, because a record may be empty."""
 
 
 @dataclass(slots=True)
@@ -165,7 +169,8 @@ class Outbox:
     def publish(self, records: Sequence[Produced], called: Called) -> None:
         """Append the records that a handler published with the next transaction."""
         for record in records:
-            self.produce(record)
+            self.filling.outs.append(record)
+            self._budget.spend(size_of(record) + RECORD_COST)
         self.filling.publish(records, called)
 
     def published(self) -> list[tuple[Produced, Called]]:

@@ -82,7 +82,7 @@ def test_a_message_whose_state_is_newer_waits_for_the_newer_release(place: Memor
     service = stricter(state_version=2)
     service.upgrade_state(1)(lambda state: state)
     place.sim.deploy(service)
-    place.sim.advance(timedelta(minutes=1))
+    place.sim.advance(timedelta(minutes=2))
     place.sim.run()
     assert receipts(place, dialog) == [0, 1]
 

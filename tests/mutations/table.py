@@ -515,7 +515,15 @@ MUTATIONS = (
     ),
     Mutation(
         "262-newer-state-is-replaced",
-        "tests/simulation/test_releases.py::test_state_of_a_newer_version_is_not_replaced_either",
+        "tests/simulation/test_releases.py::test_state_of_a_newer_version_is_left_alone_whatever_a_handler_does[replace]",
+    ),
+    Mutation(
+        "264-newer-state-is-deleted",
+        "tests/simulation/test_releases.py::test_state_of_a_newer_version_is_left_alone_whatever_a_handler_does[delete]",
+    ),
+    Mutation(
+        "265-newer-state-may-be-caught",
+        "tests/simulation/test_releases.py::test_state_of_a_newer_version_is_left_alone_whatever_a_handler_does[catch]",
     ),
     Mutation(
         "263-state-may-lose-a-field",

@@ -1,5 +1,6 @@
 """Releases of a service side by side with older and newer peers: a message that does not fit is held, and the next release handles it."""
 
+import contextlib
 from datetime import timedelta
 from typing import Any
 
@@ -243,14 +244,19 @@ class NewTally(BaseModel):
     last: int = -1
 
 
-def tallying(state: type[BaseModel], version: int = 1, *, whole: bool = False) -> Service[Any]:
-    """A release of the shop that counts orders. If ``whole``, its handler replaces the state without a look at it."""
+def tallying(state: type[BaseModel], version: int = 1, how: str = "read") -> Service[Any]:
+    """A release of the shop that counts orders. Its handler reads the state, replaces or deletes it without a look, or catches what it gets."""
     service: Service[Any] = Service("shop", accepts=[OLD], state=state, state_version=version)
 
     @service.on(OldOrder)
     def count(order: OldOrder, dialog: Dialog[Any]) -> None:
-        if whole:
+        if how == "replace":
             dialog.group.state = state(seen=100)
+        elif how == "delete":
+            dialog.group.delete_state()
+        elif how == "catch":
+            with contextlib.suppress(Exception):
+                dialog.group.state.seen += 1
         else:
             dialog.group.state.seen += 1
             if state is NewTally:
@@ -279,12 +285,28 @@ def test_an_older_release_keeps_the_fields_of_state_that_it_does_not_know() -> N
         assert found.value == NewTally(seen=4, last=7)
 
 
-def test_state_of_a_newer_version_is_not_replaced_either() -> None:
+def test_an_older_release_that_replaces_the_state_keeps_what_it_does_not_know() -> None:
+    """Also if it has read no state of any group before."""
+    with Simulation(tallying(NewTally)) as sim:
+        dialog = sim.peer("web", accepts=[OLD]).begin_dialog("shop", OLD)
+        dialog.send(OldOrder(n=7))
+        sim.run()
+        sim.deploy(tallying(OldTally, how="replace"))
+        dialog.send(OldOrder(n=8))
+        sim.run()
+        sim.deploy(tallying(NewTally))
+        found = sim.state("shop", dialog.id, begun_by="web")
+        assert found is not None
+        assert found.value == NewTally(seen=100, last=7)
+
+
+@pytest.mark.parametrize("how", ["replace", "delete", "catch"])
+def test_state_of_a_newer_version_is_left_alone_whatever_a_handler_does(how: str) -> None:
     with Simulation(tallying(NewTally, 2), raise_failures=False) as sim:
         dialog = sim.peer("web", accepts=[OLD]).begin_dialog("shop", OLD)
         dialog.send(OldOrder(n=1))
         sim.run()
-        sim.deploy(tallying(OldTally, whole=True))
+        sim.deploy(tallying(OldTally, how=how))
         dialog.send(OldOrder(n=2))
         sim.advance(timedelta(minutes=2))
         sim.run()
@@ -292,7 +314,7 @@ def test_state_of_a_newer_version_is_not_replaced_either() -> None:
         assert "stored state has version 2" in waits.failure
         assert not sim.dead_letters("shop")
         sim.deploy(tallying(NewTally, 2))
-        sim.advance(timedelta(seconds=10))
+        sim.advance(timedelta(minutes=2))
         sim.run()
         found = sim.state("shop", dialog.id, begun_by="web")
         assert found is not None
