@@ -376,7 +376,7 @@ def _keep_state(partition: Partition, active: Active, state: object) -> BaseExce
 def _delete_state(partition: Partition, active: Active) -> BaseException | None:
     """Delete the group's state. Its row stays as long as it has members. Return an exception if the state is of a newer version."""
     codec, group = partition.context.service.state, partition.groups.of(active.lane)
-    if group.state and group.version > codec.version:
+    if codec.version < group.version:
         return codec.newer(group.version)
     if group.state:
         group.keep(b"", 0)
