@@ -51,10 +51,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "FARTHEST",
     ): "how far the clock of a simulated process may be wrong; not a period",
     ("conversations/worker/departure.py", "SECOND"): UNIT,
-    (
-        "conversations/worker/refused_commands.py",
-        "WITHIN",
-    ): "how often the log may tell of refused commands; no record depends on it",
+    ("conversations/protocol/limits.py", "PUBLICATIONS_BYTES"): UNIT,
     ("conversations/worker/log_clock.py", "RESOLUTION"): "a millisecond, in microseconds",
     ("conversations/worker/destinations.py", "REMEMBERED"): UNIT,
     ("ops/conversations_ops/cli/dead_letters.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",

@@ -259,7 +259,7 @@ def test_what_nobody_can_tell_any_more_is_not_judged(spark: SparkSession) -> Non
 def test_what_is_gone_altogether_is_missed_where_it_must_stand(spark: SparkSession) -> None:
     """Only their sender tells of three dialogs: one went to a whole queue, one to a cut one, one to nobody's."""
     with Simulation(echo(), partitions=2) as sim:
-        dialog, later = (sim.peer("web").begin_dialog(name, ECHO) for name in ("echo", "later"))
+        dialog, later = (sim.peer("web").begin_dialog(name, ECHO, wait_for_service=True) for name in ("echo", "later"))
         for each in (dialog, later):
             each.send(Say(text="a"))
         sim.run()
