@@ -14,7 +14,7 @@ from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
-from conversations_ops.console.times import instant, moment
+from conversations_ops.console.times import micros, moment
 from conversations_ops.operate.events import Told, told
 from conversations_ops.printable import one_line
 
@@ -48,7 +48,7 @@ def events(
     if event and event not in EVENTS:
         raise typer.BadParameter(f"--event {event}: one of {', '.join(sorted(EVENTS))}")
     try:
-        after = int(instant(since).timestamp() * 1_000_000) if since else 0
+        after = micros(since)
     except ValueError as error:
         raise typer.BadParameter(f"--since: {error}") from None
 

@@ -23,7 +23,7 @@ from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
-from conversations_ops.console.times import instant, moment
+from conversations_ops.console.times import micros, moment
 from conversations_ops.operate.redrive.journal import Journal
 from conversations_ops.operate.redrive.known import known
 from conversations_ops.operate.redrive.outcomes import Outcome, count
@@ -50,11 +50,9 @@ Named = Annotated[
 
 
 def _time(text: str) -> int:
-    """Read a time, and return it in microseconds since 1970; 0 for an empty text."""
-    if not text:
-        return 0
+    """Read the time of an option, in microseconds since 1970; 0 for an empty text."""
     try:
-        return int(instant(text).timestamp() * 1_000_000)
+        return micros(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -81,3 +81,12 @@ def plain(it: Any) -> Any:
     if isinstance(it, list):
         return [plain(value) for value in it]
     return it.astimezone(UTC).isoformat() if isinstance(it, datetime) else it
+
+
+def micros(text: str) -> int:
+    """Read a time, and return it in microseconds since 1970; 0 for an empty text.
+
+    Raises:
+        ValueError: the text is not a time.
+    """
+    return int(instant(text).timestamp() * 1_000_000) if text else 0
