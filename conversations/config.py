@@ -105,7 +105,14 @@ class Limits:
     dialog_bytes: int = _setting(
         16_000_000,
         Unit.BYTES,
-        "Maximum held bytes of one dialog, and maximum delayed bytes of one dialog. When the dialog ends, all these bytes go into one transaction.",
+        "Maximum bytes of one dialog that are held, that are delayed, and that are kept until they are acknowledged. The limit holds for each of "
+        "the three. When the dialog ends, all these bytes go into one transaction.",
+    )
+    unacknowledged_bytes: int = _setting(
+        1_000_000_000,
+        Unit.BYTES,
+        "Maximum bytes of unacknowledged messages that a partition keeps as rows, to send them again. At this limit, and if a dialog has "
+        "`dialog_bytes` of them, further messages are sent but not kept.",
     )
     step_bytes: int = _setting(
         32_000_000,
@@ -283,6 +290,11 @@ class Periods:
         64 * SECOND,
         "Longest pause before a destination that accepts no records is tried again.",
         "the destination is tried again",
+    )
+    fence_for: int = _period(
+        10 * MINUTE,
+        "How long the initiator of a broken dialog asks its peer what the peer has accepted. The pauses are those of a blocked destination.",
+        "the messages without an acknowledgement become dead letters of the initiator",
     )
     refused_after: int = _period(
         1 * HOUR,

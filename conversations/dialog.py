@@ -16,11 +16,14 @@ from typing_extensions import TypeVar
 
 from conversations.errors import DialogEnded, HandlerOver, LocalError, NewerState, RetryLater
 from conversations.handlers import Side
+from conversations.pending_messages import PendingMessage
 from conversations.protocol import admission
+from conversations.protocol.codes import END_REFUSED
 from conversations.protocol.command import TRIGGERS, Begin, End, EndWithError, Send, SetTimer, Verb
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
+from conversations.protocol.fences import Renew
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.publications import Headers, Publication, Publications, Text, publication
@@ -47,7 +50,7 @@ class Party(Protocol):
         """The handlers of the service on this side of the contract."""
 
 
-Ask: TypeAlias = tuple[Party, Verb, int]
+Ask: TypeAlias = tuple[Party, Verb | Renew, int]
 """One request of a handler: endpoint, verb, and the time of the request. If the verb has a duration, the duration begins at this time.
 
 It is a plain tuple, because each send makes one, and a tuple is fast to make.
@@ -105,6 +108,9 @@ class Room(Protocol):
 
     def is_unknown(self, service: str) -> bool:
         """Return True if the catalog does not name a service; False while the catalog cannot be read."""
+
+    def pending(self, party: Party) -> Sequence[Envelope]:
+        """Return the messages of the party that its peer has not acknowledged, in order."""
 
     def check_publishable(self, topic: str) -> None:
         """Check that the service publishes to a plain topic, and that the topic takes records now.
@@ -171,7 +177,7 @@ class Draft:
                 "service began the dialog"
             )
 
-    def ask(self, party: Party, verb: Verb, at: int = 0) -> None:
+    def ask(self, party: Party, verb: Verb | Renew, at: int = 0) -> None:
         """Note one request. If the request has a duration, the duration begins at the time ``at``.
 
         An ``EndWithError`` drops the messages that were noted before on its dialog.
@@ -233,9 +239,13 @@ class Draft:
         refuse(state, trigger)
         target = TRANSITIONS[state, trigger]
         if target is not state:
-            if self._states is None:
-                self._states = {}
-            self._states[party.identity] = target
+            self.leave(party, target)
+
+    def leave(self, party: Party, state: State) -> None:
+        """Remember the state that the endpoint will have after a request that the caller has checked."""
+        if self._states is None:
+            self._states = {}
+        self._states[party.identity] = state
 
     @property
     def state(self) -> Any:
@@ -436,6 +446,38 @@ class Dialog(Generic[S]):
         record = publication(topic, key, value, headers)
         draft.room.check_publishable(topic)
         draft.publish(record)
+
+    @property
+    def pending(self) -> Sequence[PendingMessage]:
+        """The messages of this side that the peer has not acknowledged, in order, without those of this handler.
+
+        Use it in ``on_error``: if the handler does not call ``resend``, those that the peer has not accepted become dead letters of this
+        service (``undeliverable``). Only the initiator's side keeps its messages, unless its contract has ``resend="off"``. Messages that
+        wait for their destination are pending on both sides.
+        """
+        self._draft.check_open()
+        return [PendingMessage(envelope, self._party.side) for envelope in self._draft.room.pending(self._party)]
+
+    def resend(self) -> None:
+        """Send what the peer has not accepted again, in order, on a new dialog. Use it in ``on_error``.
+
+        The peer is asked first what it has accepted, so nothing is sent twice. This dialog is over with this call, and the new dialog begins
+        when the peer has answered. If the peer does not answer for ten minutes (the setting ``periods.fence_for``), or has given up on accepted
+        messages, the messages become dead letters of this service.
+
+        Raises:
+            DialogEnded: the dialog is not broken (8427), or its error does not allow it (``PeerError.can_resend``), or nothing is pending, or it
+                is the last of three dialogs that replaced each other.
+        """
+        draft, party = self._draft, self._party
+        draft.check_open()
+        if draft.state_of(party) is not State.ERROR or not party.endpoint.can_renew:
+            raise DialogEnded(
+                "resend is possible only in on_error, if error.can_resend and dialog.pending is not empty (8427)",
+                code=END_REFUSED,
+            )
+        draft.leave(party, State.SETTLING)
+        draft.ask(party, Renew())
 
     def end(self) -> None:
         """End this side, and cancel the timer. The peer learns of the end after all messages that this side sent before.

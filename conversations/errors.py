@@ -140,6 +140,11 @@ class PeerError(ConversationError):
         """What this side can do about the error. A system code that is in no table is unclassified."""
         return class_of_error(self.code)
 
+    @property
+    def can_resend(self) -> bool:
+        """True if what the peer has not accepted may be sent again on a new dialog: ``dialog.resend()`` (seed 000)."""
+        return self.error_class is ErrorClass.RECOVERABLE
+
 
 class PublicationRefused(ConversationError):
     """A topic refuses a record that the handler published. So the handler has failed: none of its requests has an effect.

@@ -8,7 +8,7 @@ from typing import Any
 
 from conversations.bodies import BodyCodec, codec_of
 from conversations.body_upgrades import BodyUpgrades
-from conversations.protocol.contract import Contract, MessageType
+from conversations.protocol.contract import Contract, MessageType, Resend
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,16 @@ class Side:
     on_end: Handler | None = None
     on_error: Handler | None = None
     on_timer: Handler | None = None
+
+    @property
+    def keeps_sent(self) -> bool:
+        """True if this side keeps the messages that it sends until they are acknowledged."""
+        return self.initiator and self.contract.resend is not Resend.OFF
+
+    @property
+    def renews(self) -> bool:
+        """True if a new dialog carries on when a dialog of this side breaks."""
+        return self.initiator and self.contract.resend is Resend.AUTOMATIC
 
     def outgoing(self, body: object, name: str | None) -> BodyCodec:
         """Find the codec with which ``body`` is sent.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any, Literal, TypeVar
 
 from conversations.errors import DeclarationError, NotInContract, WrongDirection
@@ -49,6 +50,17 @@ def message_type(name: str | None = None, *, version: int = 1) -> Callable[[type
 def _check_version(what: str, version: object) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= NEWEST:
         raise DeclarationError(f"{what}: the version is a number from 1 to {NEWEST}, not {version!r:.80}")
+
+
+class Resend(StrEnum):
+    """What an initiator does with messages that the target has not accepted when their dialog breaks."""
+
+    AUTOMATIC = "automatic"
+    """If the error allows it, a new dialog carries on with exactly these messages. ``on_error`` is called only if there is no new dialog."""
+    BY_HAND = "by-hand"
+    """``on_error`` finds them in ``dialog.pending``, and may call ``dialog.resend()``. Otherwise they become dead letters of the initiator."""
+    OFF = "off"
+    """The initiator keeps nothing. The target keeps the bytes of messages that it does not accept any more, as dead letters."""
 
 
 class MessageType:
@@ -145,6 +157,8 @@ class Contract:
         group_named_by: services that may begin dialogs under this contract, and name the conversation group at the target (``to_group``);
             ``ANY_SERVICE`` lets all services do so. All dialogs that name a group share its lane and its state, whoever began them. By
             default, no service names the group: each dialog has a group of its own at the target.
+        resend: what happens to messages that the target has not accepted when their dialog breaks; see ``Resend``. The initiator keeps
+            messages until they are acknowledged, unless ``resend`` is "off", which saves the write.
 
     Raises:
         DeclarationError: a type is named twice (8403), the initiator may send nothing (8492), the lifetime is not positive (8411), the
@@ -160,6 +174,7 @@ class Contract:
         sent_by_any: Sequence[Declared] = (),
         lifetime: timedelta | None = DEFAULT_LIFETIME,
         group_named_by: Sequence[str] = (),
+        resend: Resend | Literal["automatic", "by-hand", "off"] = Resend.BY_HAND,
     ) -> None:
         self.name = check_name("contract", name)
         if not isinstance(lifetime, timedelta | None):
@@ -169,6 +184,9 @@ class Contract:
                 f"contract {name!r}: the lifetime must be more than zero (8411)", code=codes.LIFETIME_NOT_POSITIVE
             )
         self.lifetime = lifetime
+        if resend not in tuple(Resend):
+            raise DeclarationError(f"contract {name!r}: resend is one of {', '.join(Resend)}, not {resend!r:.80}")
+        self.resend = Resend(resend)
         self.group_named_by = frozenset(_service_names(name, group_named_by))
         by_initiator, by_target, by_any = (
             as_message_types(argument, given)

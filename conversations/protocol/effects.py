@@ -27,9 +27,17 @@ class Reaction(Enum):
     OVERFLOW = 7
     """End the dialog with an error. The envelope cannot be held, because too many are held or its number is too far ahead."""
     RESEND = 8
-    """End the dialog with an error. The peer asks for an envelope again, but this side does not keep sent envelopes."""
+    """Transmit the envelopes after the acknowledged number again. If this side does not keep them, end the dialog with an error."""
     NOTHING = 9
     """Do nothing more. The endpoint has already applied the acknowledgement in the envelope."""
+    DROP = 10
+    """Drop the envelope, because the dialog is over on this side. The sender keeps its bytes."""
+    FENCE = 11
+    """Tell the peer what this side has accepted. If the dialog has just broken, run ``on_error``."""
+    RENEW = 12
+    """The dialog broke: ask the peer what it has accepted, to send the rest again on a new dialog."""
+    ANSWERED = 13
+    """The peer has said what it has accepted: send the rest again, or run ``on_error``, or close this side."""
 
 
 class Due(Enum):
@@ -43,6 +51,10 @@ class Due(Enum):
     """A message is still missing after the last RESEND that this side may send."""
     BROKEN = 6
     """The dialog broke before a restart, and ``on_error`` did not finish."""
+    FENCE = 7
+    """The peer must be asked, or asked again, what it has accepted."""
+    RENEW = 8
+    """The lifetime is over: ask the peer what it has accepted, to send the rest again on a new dialog."""
 
 
 class Transmit(NamedTuple):

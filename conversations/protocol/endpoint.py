@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from conversations.protocol.acknowledgements import ACK_AFTER, ACK_EVERY, FIRST_ACK_AFTER, RESEND_AFTER, RESEND_ASKS
-from conversations.protocol.codes import LIFETIME, SystemCode
+from conversations.protocol.code_table import class_of_error
+from conversations.protocol.codes import LIFETIME, ErrorClass, SystemCode
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
-from conversations.protocol.envelope import Envelope, Kind, Prefix
+from conversations.protocol.envelope import Envelope, FenceOutcome, Kind, Prefix
+from conversations.protocol.fences import FORGOTTEN, GENERATIONS, Chain, Fence
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
 from conversations.protocol.states import TRANSITIONS, State, Trigger, check_timer, refuse
@@ -21,10 +23,14 @@ NEVER = (1 << 62) - 1
 """A deadline that never comes."""
 SECOND = 1_000_000
 
-OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED})
+OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED, State.SETTLING})
 """States in which the messages of the peer are not given to handlers any more."""
 
 
+_BROKEN = frozenset({State.ERROR, State.FENCING, State.SETTLING})
+"""States after a breakdown: the lifetime has no effect any more."""
+_RESENDING = frozenset({State.CONVERSING, State.DISCONNECTED_OUTBOUND})
+"""States in which a missing envelope is transmitted again."""
 # ``TRANSITIONS`` as tuples, with the state and the trigger as indexes. Every message needs a look-up, so it must be fast.
 _NEXT = tuple(tuple(TRANSITIONS.get((state, trigger)) for trigger in Trigger) for state in State)
 
@@ -58,9 +64,9 @@ class Endpoint:
     """
 
     __slots__ = (
-        "ack_at", "acked", "asked", "contract", "conversation", "dead_lettered", "discarded", "end_seq", "error",
-        "expires_at", "firing", "handled", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key", "recover", "resend_at",
-        "service", "started_until", "state", "stateful", "timer", "told",
+        "ack_at", "acked", "asked", "chain", "contract", "conversation", "dead_lettered", "discarded", "end_seq", "error",
+        "expires_at", "fence", "fence_at", "fence_since", "firing", "handled", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key",
+        "recover", "renews", "resend_at", "resends", "service", "started_until", "state", "stateful", "timer", "told",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +126,29 @@ class Endpoint:
         """
         self.stateful = False
         """True if a handler of this side has written its group's state."""
+        self.resends = False
+        """True if this side keeps the envelopes that it transmits as rows, until the peer acknowledges them."""
+        self.renews = False
+        """True if the messages that the peer has not accepted are sent again on a new dialog when this dialog breaks."""
+        self.fence = Fence.NONE
+        self.fence_at = NEVER
+        """Time at which the peer is asked (again) what it has accepted."""
+        self.fence_since = 0
+        """Time of the first FENCE that this process sent; 0 if it sent none."""
+        self.chain: Chain | None = None
+        """The place of this dialog in its chain of replaced dialogs; None if it replaces no dialog."""
+
+    def keep_sent(self, keeps: bool) -> None:
+        """Set whether this side keeps the envelopes that it transmits from now on."""
+        self.resends = keeps
+
+    def renew_when_broken(self, renews: bool) -> None:
+        """Set whether a new dialog carries on when this dialog breaks."""
+        self.renews = renews
+
+    def replace(self, chain: Chain) -> None:
+        """Note that this dialog replaces another dialog."""
+        self.chain = chain
 
     def join_group_of(self, origin: str) -> None:
         """Join a group with this ``origin``: the group of the dialog whose handler begins this dialog, or a group that initiators name."""
@@ -149,6 +178,8 @@ class Endpoint:
         if kept.code:
             self.error = Failure(kept.code, kept.description)
         self.recover = state is State.ERROR
+        if state is State.FENCING or state is State.SETTLING:
+            self.fence_at = 0
 
     def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
         """Add the facts from rows other than the endpoint's own row.
@@ -172,7 +203,7 @@ class Endpoint:
             return NEVER
         inbound = self.inbound
         owes_ack = inbound.next - 1 > self.told and self.state in (State.STARTED_INBOUND, State.CONVERSING)
-        if owes_ack or inbound.held or self.state is State.ERROR:
+        if owes_ack or inbound.held or self.state in _BROKEN:
             return 0
         return min(self.timer, self.expires_at)
 
@@ -189,16 +220,21 @@ class Endpoint:
     def end(self) -> Transmit | None:
         """End this side.
 
-        In state CONVERSING, return the END to transmit. Its number follows all numbers that were sent before. In other states,
-        return None.
+        In the states CONVERSING and FENCING, return the END to transmit. Its number follows all numbers that were sent before. In other
+        states, return None.
         """
-        conversing = self.state is State.CONVERSING
+        before = self.state
         self._move(Trigger.END)
         self.timer = NEVER
-        if not conversing:
+        if before is not State.CONVERSING and before is not State.FENCING:
             return None
         self.end_seq = self._number()
         return Transmit(Kind.END, self.end_seq)
+
+    def settle(self) -> None:
+        """End this side of a broken dialog, and ask the peer what it has accepted. The state must be ERROR."""
+        self._move(Trigger.SETTLE)
+        self._ask_fence()
 
     def end_with_error(self, code: int, description: str) -> Transmit | None:
         """End this side with an error of the application (a positive code).
@@ -212,6 +248,7 @@ class Endpoint:
             # The first number of a direction is for a message, so this ERROR has no number.
             return Transmit(Kind.ERROR, NONE, code, description)
         if before is not State.CONVERSING:
+            self.renews = False
             return None
         self.end_seq = self._number()
         return Transmit(Kind.ERROR, self.end_seq, code, description)
@@ -277,8 +314,11 @@ class Endpoint:
             self._acknowledged(envelope.ack)
         kind = envelope.kind
         if kind is Kind.MESSAGE or kind is Kind.END:
-            if self.state in OVER and envelope.seq > self.inbound.next:
-                return self._late(envelope, held_limit)
+            if self.state in OVER:
+                if envelope.prefix.resends and envelope.seq >= self.inbound.next:
+                    return self._unaccepted(envelope)
+                if envelope.seq > self.inbound.next:
+                    return self._late(envelope, held_limit)
             arrival = self.inbound.arrive(envelope.seq, held_limit)
             if (
                 arrival is Arrival.NEXT
@@ -291,8 +331,21 @@ class Endpoint:
         if kind is Kind.ERROR:
             return self._peer_error(envelope, held_limit)
         if kind is Kind.RESEND:
-            return Reaction.RESEND if self.state is State.CONVERSING else Reaction.NOTHING
+            return Reaction.RESEND if self.state in _RESENDING else Reaction.NOTHING
+        if kind is Kind.FENCE:
+            return self._fenced(envelope)
+        if kind is Kind.FENCED:
+            return self._answered(envelope)
         return Reaction.NOTHING
+
+    def _unaccepted(self, envelope: Envelope) -> Reaction:
+        """Receive an envelope of a peer that keeps it, after this side is over. Its number is not accepted, so the peer's row stays."""
+        if envelope.kind is Kind.MESSAGE:
+            return Reaction.DROP
+        before = self.state
+        self._move(Trigger.PEER_END)
+        self._heard_last(before)
+        return Reaction.DISCARD
 
     def _late(self, envelope: Envelope, held_limit: int) -> Reaction:
         if envelope.seq in self.inbound.held:
@@ -325,24 +378,120 @@ class Endpoint:
             if before is State.CONVERSING:
                 return Reaction.DELIVER
             self._move(Trigger.MESSAGE)
-            if before is State.STARTED_INBOUND:
+            if before is State.STARTED_INBOUND or before is State.FENCING:
                 return Reaction.DELIVER
             self.discarded += 1
             return Reaction.DISCARD
         self._move(Trigger.PEER_END)
+        self._heard_last(before)
         if self.state is State.DISCONNECTED_INBOUND:
             return Reaction.END
         return Reaction.DISCARD
+
+    def _heard_last(self, before: State) -> None:
+        """Note that the acknowledgement in the peer's END, or in an ERROR of its application, is final."""
+        if before is not State.CLOSED:
+            self.fence, self.fence_at = Fence.ANSWERED, NEVER
 
     def _peer_error(self, envelope: Envelope, held_limit: int) -> Reaction:
         if envelope.seq != NONE:
             self.inbound.jump(envelope.seq, held_limit)
         before = self.state
+        failure = Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT))
+        if envelope.code > 0:
+            self._heard_last(before)
+        elif before is State.FENCING or before is State.SETTLING:
+            return (
+                Reaction.NOTHING
+            )  # the dialog is broken already, and the answer to the FENCE tells what the peer has accepted
+        elif self._renew(failure):
+            return Reaction.RENEW
         self._move(Trigger.PEER_ERROR)
         if self.state is State.ERROR and before is not State.ERROR:
-            self._broken(Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT)))
+            self._broken(failure)
             return Reaction.ERROR
         return Reaction.DISCARD
+
+    # -- fences -------------------------------------------------------------------------------------------
+
+    @property
+    def is_unsettled(self) -> bool:
+        """True if this side has sent something that the peer has not acknowledged, and the peer may still have accepted it."""
+        return self.acked < self.next_out - 1 and self.fence < Fence.ANSWERED
+
+    def _renew(self, failure: Failure) -> bool:
+        """If a new dialog must carry on, ask the peer what it has accepted, and return True. Then ``on_error`` is not called yet."""
+        can = self.renews and self.is_unsettled and class_of_error(failure.code) is ErrorClass.RECOVERABLE
+        if not can or self.state not in (State.CONVERSING, State.DISCONNECTED_OUTBOUND):
+            return False
+        self._move(Trigger.RENEW)
+        self.error = failure
+        self._ask_fence()
+        return True
+
+    @property
+    def can_renew(self) -> bool:
+        """True if the dialog is broken by an error that allows a new dialog, and the peer may not have accepted everything."""
+        error = self.error
+        is_last = self.chain is not None and self.chain.generation >= GENERATIONS
+        allowed = error is not None and class_of_error(error.code) is ErrorClass.RECOVERABLE and not is_last
+        return self.state is State.ERROR and allowed and self.initiator and self.is_unsettled
+
+    def renew(self) -> None:
+        """Ask the peer what it has accepted, to send the rest again on a new dialog. ``can_renew`` must be True."""
+        self.renews = True
+        self._move(Trigger.RENEW)
+        self._ask_fence()
+
+    def _ask_fence(self) -> None:
+        self.fence, self.fence_at = Fence.ASKING, 0
+
+    def asks_fence(self, now: int, first: int, last: int) -> int:
+        """Note that the peer is asked now, and set the time of the next FENCE. Return the time since the first FENCE.
+
+        The pause is as long as the time that has passed since the first FENCE, but at least ``first`` and at most ``last``.
+        """
+        self.fence_since = self.fence_since or now
+        asked_for = now - self.fence_since
+        self.fence_at = now + min(max(asked_for, first), last)
+        return asked_for
+
+    def unanswered(self) -> Reaction:
+        """Give up on the peer's answer. What the peer has accepted stays unknown, so nothing is sent again."""
+        self.fence, self.fence_at = Fence.UNANSWERED, NEVER
+        self._move(Trigger.FENCED)
+        return self._after_fence()
+
+    def _fenced(self, envelope: Envelope) -> Reaction:
+        before = self.state
+        self._move(Trigger.FENCE)
+        if self.state is State.ERROR and before is not State.ERROR:
+            self._broken(Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT)))
+        return Reaction.FENCE
+
+    def _answered(self, envelope: Envelope) -> Reaction:
+        outcome = envelope.extras.fence if envelope.extras is not None else None
+        if outcome is None or self.state not in (State.FENCING, State.SETTLING):
+            return Reaction.NOTHING
+        if outcome.outcome == FORGOTTEN:
+            return self.unanswered()
+        self.fence, self.fence_at = Fence.ANSWERED, NEVER
+        self.acked = max(self.acked, min(outcome.accepted, self.next_out - 1))
+        complete = self.inbound.accepted >= outcome.transmitted and not outcome.dead_lettered
+        self.renews = self.renews and complete and self.acked < self.next_out - 1
+        self._move(Trigger.FENCED)
+        return self._after_fence()
+
+    def _after_fence(self) -> Reaction:
+        if self.fence is Fence.UNANSWERED:
+            self.renews = False
+        self.timer = NEVER if not self.renews else self.timer
+        self.firing = False
+        return Reaction.ANSWERED
+
+    def outcome(self) -> FenceOutcome:
+        """Return the answer to a FENCE."""
+        return FenceOutcome(self.inbound.accepted, self.next_out - 1, self.state.name, self.dead_lettered > 0)
 
     def _acknowledged(self, number: int) -> None:
         if number >= self.next_out:
@@ -363,10 +512,11 @@ class Endpoint:
         Return the ERROR to transmit, which has no number, or None if the peer must not get an ERROR.
         """
         told = self.state in (State.CONVERSING, State.STARTED_INBOUND, State.DISCONNECTED_INBOUND)
-        self._move(Trigger.PEER_ERROR)
         text = sendable(description, DESCRIPTION_LIMIT) or code.text
-        if self.state is State.ERROR:
-            self._broken(Failure(code.number, text))
+        if not self._renew(Failure(code.number, text)):
+            self._move(Trigger.PEER_ERROR)
+            if self.state is State.ERROR:
+                self._broken(Failure(code.number, text))
         return Transmit(Kind.ERROR, NONE, code.number, text) if told else None
 
     def _broken(self, why: Failure) -> None:
@@ -383,7 +533,7 @@ class Endpoint:
         if self.recover:
             return 0
         soonest = min(self.ack_at, self.resend_at) if self.firing else min(self.timer, self.ack_at, self.resend_at)
-        return soonest if self.state is State.ERROR else min(soonest, self.expires_at)
+        return min(soonest, self.fence_at) if self.state in _BROKEN else min(soonest, self.expires_at)
 
     def due(self, now: int) -> list[Due]:
         """Return the deadlines that have passed, and clear them or set the next ones."""
@@ -393,10 +543,11 @@ class Endpoint:
         if self.ack_at <= now:
             self.ack_at = NEVER
             passed.append(Due.ACK)
-        if self.expires_at <= now and self.state is not State.ERROR:
-            passed.append(Due.LIFETIME)
-            self._expire()
+        if self.expires_at <= now and self.state not in _BROKEN:
+            passed.append(self._expire())
             return passed
+        if self.fence_at <= now:
+            passed.append(Due.FENCE)
         if self.recover:
             self.recover = False
             passed.append(Due.BROKEN)
@@ -411,10 +562,14 @@ class Endpoint:
             passed.append(self._ask_again(now))
         return passed
 
-    def _expire(self) -> None:
+    def _expire(self) -> Due:
+        failure = Failure(LIFETIME.number, LIFETIME.text)
+        if self._renew(failure):
+            return Due.RENEW
         self._move(Trigger.LIFETIME)
         if self.state is State.ERROR:
-            self._broken(Failure(LIFETIME.number, LIFETIME.text))
+            self._broken(failure)
+        return Due.LIFETIME
 
     def _ask_again(self, now: int) -> Due:
         if self.asked >= RESEND_ASKS:
@@ -465,7 +620,7 @@ def prefix_of(endpoint: Endpoint) -> Prefix:
         endpoint.service,
         endpoint.peer,
         endpoint.key,
-        False,  # resends: reserved
+        endpoint.resends,
         endpoint.started_until,
         -1 if endpoint.expires_at >= NEVER else endpoint.expires_at,
     )

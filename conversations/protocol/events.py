@@ -143,11 +143,38 @@ class Undeliverable(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class Undelivered(WorkerEvent):
-    """Delayed envelopes of a closed conversation were dropped, because its tombstone was deleted; ``envelopes`` is their number."""
+    """A dialog is over, and its peer has not accepted messages of this side. They are dead letters; ``envelopes`` is their number.
+
+    ``code`` is the error that broke the dialog; 0 if there is none. ``why`` tells whether the peer has said what it has accepted.
+    """
 
     NAME = "UNDELIVERED"
     conversation: ConversationId
     envelopes: int
+    code: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed(WorkerEvent):
+    """A broken dialog goes on: ``messages`` that its peer had not accepted are sent again on the dialog ``replaced_by``."""
+
+    NAME = "RENEWED"
+    conversation: ConversationId
+    replaced_by: ConversationId
+    generation: int
+    code: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotKept(WorkerEvent):
+    """A dialog has ``unacknowledged_bytes``, which is a limit. Its messages from number ``sequence`` on are sent, but not kept by their sender."""
+
+    NAME = "NOT_KEPT"
+    conversation: ConversationId
+    unacknowledged_bytes: int
+    sequence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +386,7 @@ class RedriveEnded(RedriveCounts):
 EVENTS: dict[str, type[Event]] = {
     event.NAME: event
     for event in (
-        SetAside, PartitionSetAside, CopyDamaged, ClockOff, GaveUp, DialogBroken, SkippedByPeer, Undeliverable, Undelivered, Unanswerable,
+        SetAside, PartitionSetAside, CopyDamaged, ClockOff, GaveUp, DialogBroken, SkippedByPeer, Undeliverable, Undelivered, Renewed, NotKept, Unanswerable,
         QueueDisabled, QueueEnabled, QueuePaused, QueueResumed, BrakeOn, BrakeOff, Resolved, Settled, CommandDone, CommandRefused,
         Returned, Resubmitting, RedriveStarted, RedriveProgress, RedriveStop, RedriveEnded,
     )

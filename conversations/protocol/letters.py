@@ -32,6 +32,8 @@ MESSAGE_TYPE = "dl.message-type"
 CODE = "dl.code"
 HELD = "dl.held"
 """Present if the message is still the head of its dialog, which waits until an operator decides."""
+UNCERTAIN = "dl.uncertain"
+"""Present on a letter ``undeliverable`` if the peer has not said what it has accepted. It may have accepted this message."""
 DECIDED_BY = "dl.decided-by"
 """Present if an operator's decision wrote the letter: who decided."""
 DECIDED_WHY = "dl.decided-why"
@@ -63,7 +65,7 @@ WAITS = "waits"
 """On a retry topic: the message waits for another attempt."""
 SET_ASIDE = "set-aside"
 UNDELIVERABLE = "undeliverable"
-"""This side sent the envelope, and the peer's topic refused it for good."""
+"""This side sent the envelope, and the peer has not accepted it: its topic refused it for good, or the dialog was over before."""
 
 REASONS = (
     HANDLER_FAILED, UNFIT, AFTER_END, HELD_AT_END, PARKED_AT_END, SKIPPED, EDITED, BREACH, REFUSED, COMMAND_REFUSED, SET_ASIDE,

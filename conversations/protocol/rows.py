@@ -28,6 +28,7 @@ from conversations.errors import UndecodableRecord
 from conversations.protocol.effects import Failure
 from conversations.protocol.endpoint import NEVER, Endpoint, Kept
 from conversations.protocol.envelope_run import encode_text, read_text
+from conversations.protocol.fences import GENERATIONS, Chain, Fence
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
 from conversations.protocol.spans import Spans
@@ -37,7 +38,7 @@ from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_lo
 IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
-LETTER = b"L"
+LETTER, UNACKNOWLEDGED = b"L", b"U"
 TIMER, ERROR = b"t", b"e"
 """The last byte of the key of a T row. It tells which handler without a message failed."""
 PARTITION = b"P"
@@ -51,9 +52,10 @@ _NUMBERS = 12
 _ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK = (
     Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group", "waiting", "park")
 )
-_UNCOUNTED = Schema(schemas.load("endpoint", 1)).head
-"""Head of an endpoint's row in schema version 1, which lacks the last two fields."""
-_HEADS = (_ENDPOINT.head, _UNCOUNTED)
+_UNCOUNTED, _UNKEPT = (Schema(schemas.load("endpoint", version)).head for version in (1, 2))
+"""Heads of endpoint's rows in older schema versions. Version 1 lacks ``handled`` and ``stateful``; both lack the fields after them."""
+_HEADS = (_ENDPOINT.head, _UNKEPT, _UNCOUNTED)
+_TOMBSTONES = (_TOMBSTONE.head, Schema(schemas.load("tombstone", 1)).head)
 
 
 def identity(conversation: bytes, initiator: bool) -> bytes:
@@ -106,7 +108,23 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
         b"\0\0" if error is None else _failure(error),
         b"\0" if not endpoint.inbound.missing else _numbers(endpoint.inbound.missing),
         number(endpoint.handled), b"\1" if endpoint.stateful else b"\0",
+        _KEPT if endpoint.resends and not endpoint.fence and not endpoint.renews and endpoint.chain is None else _kept(endpoint),
     ))  # fmt: skip
+
+
+_KEPT = b"\1" + bytes(5)
+"""The last six fields of an endpoint that keeps its envelopes, and whose dialog is not broken."""
+
+
+def _kept(endpoint: Endpoint) -> bytes:
+    chain = endpoint.chain or _FIRST
+    return b"".join((
+        b"\1" if endpoint.resends else b"\0", encode_long(endpoint.fence), b"\1" if endpoint.renews else b"\0",
+        encode_long(chain.generation), encode_long(len(chain.first)), chain.first, encode_long(chain.number),
+    ))  # fmt: skip
+
+
+_FIRST = Chain(0, b"", 0)
 
 
 def _failure(error: Failure) -> bytes:
@@ -120,7 +138,7 @@ def _numbers(numbers: Collection[int]) -> bytes:
 
 def is_tombstone(row: bytes) -> bool:
     """Return True if the row is a tombstone, False if it is an endpoint."""
-    return row.startswith(_TOMBSTONE.head)
+    return row.startswith(_TOMBSTONES)
 
 
 def wake_of(row: bytes) -> int:
@@ -199,6 +217,7 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
     if not row.startswith(_UNCOUNTED):
         handled, at = read_long(row, at)
         stateful, at = row[at], at + 1
+    kept, at = _read_kept(row, at) if row.startswith(_ENDPOINT.head) else (_NOT_KEPT, at)
     if at != len(row):
         raise UndecodableRecord(f"{len(row) - at} bytes after the end of an endpoint row")
     endpoint = Endpoint(
@@ -208,8 +227,34 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
     endpoint.origin = intern(origin)
     endpoint.started_until = started_until
     endpoint.handled, endpoint.stateful = handled, stateful == 1
+    endpoint.resends, endpoint.fence, endpoint.renews, endpoint.chain = kept
     endpoint.restore(Inbound(numbers[1], missing), Kept._make((*numbers, description)))
     return endpoint, constant
+
+
+_NOT_KEPT: tuple[bool, Fence, bool, Chain | None] = (False, Fence.NONE, False, None)
+
+
+def _read_kept(row: bytes, at: int) -> tuple[tuple[bool, Fence, bool, Chain | None], int]:
+    if row[at] < 2 and not any(row[at + 1 : at + 6]):
+        return (row[at] == 1, Fence.NONE, False, None), at + 6
+    resends = row[at]
+    fence, at = read_long(row, at + 1)
+    renews = row[at]
+    if resends > 1 or renews > 1:
+        raise UndecodableRecord("a boolean of an endpoint row is neither 0 nor 1")
+    generation, at = read_long(row, at + 1)
+    size, at = read_long(row, at)
+    first = row[at : at + size]
+    if (
+        size not in (0, 16)
+        or len(first) != size
+        or not 0 <= generation <= GENERATIONS
+        or (size > 0) is not (generation > 0)
+    ):
+        raise UndecodableRecord("broken chain of dialogs in an endpoint row")
+    number, at = read_long(row, at + size)
+    return (resends == 1, Fence(fence), renews == 1, Chain(generation, first, number) if generation else None), at
 
 
 def _read_numbers(row: bytes, at: int) -> tuple[Spans | None, int]:
@@ -242,6 +287,10 @@ class Tombstone:
     code: int
     missing: AbstractSet[int] = frozenset()
     """Numbers up to ``accepted`` that never arrived."""
+    returned: int = 0
+    """Number of this side's messages that the peer did not accept, and that became dead letters of this side."""
+    replaced_by: bytes = b""
+    """Id of the dialog on which the messages that the peer did not accept were sent again; empty if there is none."""
 
     def hear(self, accepted: int, missing: AbstractSet[int]) -> None:
         """Set the last accepted number and the missing numbers after an envelope arrived late."""

@@ -32,6 +32,10 @@ class State(IntEnum):
     """The dialog broke, by an error of the peer, by a system error of this side, or by its lifetime. This side has not ended yet."""
     CLOSED = 6
     """The dialog is over on this side; a tombstone remains."""
+    FENCING = 7
+    """The dialog broke. This side asks the peer what it has accepted, and sends the rest again on a new dialog."""
+    SETTLING = 8
+    """This side has ended a broken dialog. It asks the peer what it has accepted, because it keeps envelopes without an answer."""
 
 
 class Trigger(IntEnum):
@@ -48,6 +52,14 @@ class Trigger(IntEnum):
     ACKNOWLEDGED = 7
     """The peer acknowledged all numbers of this side. If this side has ended, its END or ERROR is among them."""
     LIFETIME = 8
+    FENCE = 9
+    """The peer broke the dialog, and asks what this side has accepted."""
+    FENCED = 10
+    """The peer has said what it has accepted, or does not answer."""
+    RENEW = 11
+    """The dialog broke, and what the peer has not accepted must be sent again on a new dialog."""
+    SETTLE = 12
+    """The application ends a broken dialog, and the peer must be asked what it has accepted."""
 
 
 LOCAL = frozenset({Trigger.SEND, Trigger.END, Trigger.END_WITH_ERROR, Trigger.CLEANUP})
@@ -55,6 +67,7 @@ LOCAL = frozenset({Trigger.SEND, Trigger.END, Trigger.END_WITH_ERROR, Trigger.CL
 
 SO, SI, CO = State.STARTED_OUTBOUND, State.STARTED_INBOUND, State.CONVERSING
 DO, DI, ER, CD = State.DISCONNECTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR, State.CLOSED
+FE, SE = State.FENCING, State.SETTLING
 
 TRANSITIONS: dict[tuple[State, Trigger], State] = {
     # This side began the dialog and has sent nothing. The peer does not know of the dialog, so it gets no END or ERROR.
@@ -73,6 +86,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (SI, Trigger.PEER_ERROR): CD,
     (SI, Trigger.ACKNOWLEDGED): SI,
     (SI, Trigger.LIFETIME): CD,
+    (SI, Trigger.FENCE): CD,
     (SI, Trigger.END_WITH_ERROR): CD,
     (SI, Trigger.CLEANUP): CD,
     # Conversing.
@@ -85,14 +99,19 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (CO, Trigger.PEER_ERROR): ER,
     (CO, Trigger.ACKNOWLEDGED): CO,
     (CO, Trigger.LIFETIME): ER,
+    (CO, Trigger.FENCE): ER,
+    (CO, Trigger.RENEW): FE,
     # This side has ended: further messages of the peer are discarded. The peer's END or ERROR closes this side. The
-    # peer's acknowledgement of this side's end closes this side, too.
+    # peer's acknowledgement of this side's end closes this side, too. If the dialog breaks, the application is told: its last
+    # messages may not have been accepted.
     (DO, Trigger.CLEANUP): CD,
     (DO, Trigger.MESSAGE): DO,
     (DO, Trigger.PEER_END): CD,
-    (DO, Trigger.PEER_ERROR): CD,
+    (DO, Trigger.PEER_ERROR): ER,
     (DO, Trigger.ACKNOWLEDGED): CD,
-    (DO, Trigger.LIFETIME): CD,
+    (DO, Trigger.LIFETIME): ER,
+    (DO, Trigger.FENCE): CD,
+    (DO, Trigger.RENEW): SE,
     # The peer has ended: when this side ends, too, it sends no END or ERROR.
     (DI, Trigger.END): CD,
     (DI, Trigger.END_WITH_ERROR): CD,
@@ -102,6 +121,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (DI, Trigger.PEER_ERROR): ER,
     (DI, Trigger.ACKNOWLEDGED): DI,
     (DI, Trigger.LIFETIME): ER,
+    (DI, Trigger.FENCE): DI,
     # The dialog is broken: when this side ends, it sends no END or ERROR.
     (ER, Trigger.END): CD,
     (ER, Trigger.END_WITH_ERROR): CD,
@@ -111,6 +131,29 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (ER, Trigger.PEER_ERROR): ER,
     (ER, Trigger.ACKNOWLEDGED): ER,
     (ER, Trigger.LIFETIME): CD,
+    (ER, Trigger.FENCE): ER,
+    (ER, Trigger.RENEW): SE,
+    (ER, Trigger.SETTLE): SE,
+    # The dialog broke, and the application is not told, because a new dialog will carry it on. Until then it may send, and replies are
+    # handled. The peer's END, or an ERROR of its application, carries its last word on what it has accepted.
+    (FE, Trigger.SEND): FE,
+    (FE, Trigger.END): SE,
+    (FE, Trigger.END_WITH_ERROR): SE,
+    (FE, Trigger.CLEANUP): CD,
+    (FE, Trigger.MESSAGE): FE,
+    (FE, Trigger.PEER_END): DI,
+    (FE, Trigger.PEER_ERROR): ER,
+    (FE, Trigger.ACKNOWLEDGED): FE,
+    (FE, Trigger.LIFETIME): FE,
+    (FE, Trigger.FENCED): ER,
+    # This side has ended a broken dialog, and waits for the peer's last word.
+    (SE, Trigger.CLEANUP): CD,
+    (SE, Trigger.MESSAGE): SE,
+    (SE, Trigger.PEER_END): CD,
+    (SE, Trigger.PEER_ERROR): CD,
+    (SE, Trigger.ACKNOWLEDGED): CD,
+    (SE, Trigger.LIFETIME): SE,
+    (SE, Trigger.FENCED): CD,
     # Over: late records change nothing.
     (CD, Trigger.MESSAGE): CD,
     (CD, Trigger.PEER_END): CD,
@@ -118,6 +161,16 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (CD, Trigger.ACKNOWLEDGED): CD,
     (CD, Trigger.LIFETIME): CD,
 }
+
+TRANSITIONS |= {
+    (state, trigger): state
+    for state in State
+    for trigger in (Trigger.FENCE, Trigger.FENCED)
+    if (state, trigger) not in TRANSITIONS
+}
+
+DECIDED = frozenset({Trigger.RENEW, Trigger.SETTLE})
+"""Triggers that the owner of a broken dialog decides on. Each is possible only in the states that ``TRANSITIONS`` names."""
 
 REFUSALS: dict[tuple[State, Trigger], LocalCode] = {
     (SI, Trigger.SEND): SEND_REFUSED,
@@ -127,6 +180,9 @@ REFUSALS: dict[tuple[State, Trigger], LocalCode] = {
     (DO, Trigger.END_WITH_ERROR): END_REFUSED,
     (DI, Trigger.SEND): SEND_REFUSED,
     (ER, Trigger.SEND): SEND_REFUSED,
+    (SE, Trigger.SEND): SEND_REFUSED,
+    (SE, Trigger.END): END_REFUSED,
+    (SE, Trigger.END_WITH_ERROR): END_REFUSED,
     (CD, Trigger.SEND): SEND_REFUSED,
     (CD, Trigger.END): END_REFUSED,
     (CD, Trigger.END_WITH_ERROR): END_REFUSED,
@@ -134,10 +190,10 @@ REFUSALS: dict[tuple[State, Trigger], LocalCode] = {
 }
 """Local triggers that a state refuses, with the code of the error. A refused trigger changes nothing."""
 
-TIMER_STATES = frozenset({SO, CO, DI, ER})
+TIMER_STATES = frozenset({SO, CO, DI, ER, FE})
 """States in which a timer may be set. In other states the error is 8458."""
 
-OPEN_STATES = frozenset({SO, CO})
+OPEN_STATES = frozenset({SO, CO, FE})
 """States in which this side can still send messages."""
 
 
@@ -147,6 +203,7 @@ _WHAT = {
     State.DISCONNECTED_INBOUND: "the peer has ended it",
     State.ERROR: "it was ended with an error",
     State.CLOSED: "it is over",
+    State.SETTLING: "it broke, and this side has ended it",
 }
 
 

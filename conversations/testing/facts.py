@@ -17,6 +17,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
+from conversations.protocol.unacknowledged import decode_tails
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.reading import endpoints_of, state_of, visible
 
@@ -62,8 +63,12 @@ class Facts:
         """Numbers that are not accepted yet: late, unread in the queue, delayed, or held behind a gap."""
         self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
         """Dead letters of messages that were given up on, by direction and number."""
+        self.uncertain: dict[Direction, set[int]] = defaultdict(set)
+        """Dead letters of senders, for messages that the receiver may have accepted all the same, by direction."""
         self.waiting: dict[Direction, Counter[int]] = defaultdict(Counter)
         """Rows of messages that are accepted and not settled, by direction and number."""
+        self.with_sender: dict[Direction, set[int]] = defaultdict(set)
+        """Numbers that their sender keeps, because it does not know yet whether the receiver has accepted them."""
         self.parked: set[tuple[bytes, bool]] = set()
         """Parked endpoints: conversation id and side, as in ``ends``."""
         self.set_aside: Counter[str] = Counter()
@@ -95,6 +100,10 @@ class Facts:
             for key, value in table.items():
                 if key[:1] in {rows.PARK, rows.RETRY}:
                     self.parked.add((key[1:17], key[17] == 1))
+                if key.startswith(rows.UNACKNOWLEDGED):
+                    first = int.from_bytes(key[-8:], "big")
+                    numbers = range(first, first + len(decode_tails(value)))
+                    self.with_sender[key[1:17], key[17] == 0].update(numbers)
                 if key[:1] in {rows.HELD, rows.DELAYED, rows.WAITING, rows.PARKED}:
                     self._note_row(key, value)
         for record in visible(self.broker, service_topic(self.broker.namespace, service, DEAD_LETTER)):
@@ -152,8 +161,22 @@ class Facts:
         if letters.HELD in headers:
             return  # the letter is a copy of a held message, which is not settled
         envelope = decode(record.value() or b"")
-        if envelope.kind is Kind.MESSAGE:
+        if letters.UNCERTAIN in headers:
+            self.uncertain[_direction(envelope)].add(envelope.seq)
+        elif envelope.kind is Kind.MESSAGE:
             self.kept[_direction(envelope)][envelope.seq] += 1
+
+    def replaced_by(self, direction: Direction) -> bytes:
+        """Return the id of the dialog on which the sender of a direction has sent again what was not accepted; empty if there is none."""
+        found = self.ends.get((direction[0], not direction[1]))
+        return found[1].replaced_by if found is not None and isinstance(found[1], rows.Tombstone) else b""
+
+    def accepted(self, direction: Direction) -> int:
+        """Return the last number that the receiver of a direction has accepted."""
+        found = self.ends.get(direction)
+        if found is None:
+            return NONE
+        return found[1].accepted if isinstance(found[1], rows.Tombstone) else found[1].inbound.accepted
 
     def ignored(self, sent: Sent, to_initiator: bool) -> bool:
         """Return True if the receiver declared that it ignores this message type."""

@@ -11,7 +11,7 @@ from conversations.errors import UndecodableRecord
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Headers
 from conversations.protocol import letters
-from conversations.protocol.envelope import HEADER_NAME, split_header
+from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
 from conversations.protocol.sequencing import NONE
 
 
@@ -55,6 +55,8 @@ class Ledger:
         """
         self._spoken: dict[tuple[bytes, bool], int] = {}
         """Highest number that committed transactions sent, by conversation id and sender."""
+        self._asked: set[tuple[bytes, bool]] = set()
+        """Senders of which the receiver has asked for missing envelopes (RESEND): conversation id, and True for the initiator."""
         self.failed: set[tuple[str, bytes]] = set()
         """Pairs of a service and a conversation id for which a handler raised an exception."""
 
@@ -84,11 +86,13 @@ class Ledger:
 
     def _speak(self, header: bytes) -> None:
         try:
-            conversation, from_initiator, _, number = split_header(header)
+            conversation, from_initiator, kind, number = split_header(header)
         except UndecodableRecord:
             return  # no worker wrote this header
+        if kind is Kind.RESEND:
+            self._asked.add((conversation, not from_initiator))
         last = self._spoken.get((conversation, from_initiator), NONE)
-        if number != NONE and number < last:
+        if number != NONE and number < last and not self._is_again(conversation, from_initiator, number):
             raise AssertionError(f"invariant 3 (in order): {conversation.hex()} sends number {number} after {last}")
         self._spoken[conversation, from_initiator] = max(last, number)
 
@@ -98,8 +102,13 @@ class Ledger:
             conversation, from_initiator, _, number = split_header(header)
         except UndecodableRecord:
             return  # no worker wrote this header
-        if number != NONE:
+        if number != NONE and not self._is_again(conversation, from_initiator, number):
             self.said[conversation, from_initiator, number] += 1
+
+    def _is_again(self, conversation: bytes, from_initiator: bool, number: int) -> bool:
+        """Return True if an envelope was sent before, and its receiver has asked for missing envelopes."""
+        direction = conversation, from_initiator
+        return direction in self._asked and (conversation, from_initiator, number) in self.said
 
 
 def _letter(service: str, headers: dict[str, bytes]) -> Letter:

@@ -14,6 +14,7 @@ from conversations.protocol.partition_row import record_name
 from conversations.protocol.rows import QUEUE_ON, GroupRow, ParkRow, Tombstone, encode_constant
 from conversations.protocol.sequencing import NONE
 from conversations.scheduler import Run, Steps
+from conversations.worker.sent import NOTHING_SENT, Sent
 
 NO_ROW = -1
 
@@ -28,7 +29,7 @@ class Active:
     """Record key of the envelopes to the peer."""
 
     __slots__ = (
-        "constant", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "side", "tombstone",
+        "constant", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "sent", "side", "tombstone",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, lane: Lane) -> None:
@@ -43,6 +44,8 @@ class Active:
         """The constant prefix of this side's envelopes, encoded; empty until needed."""
         self.out_topic = ""
         self.out_partition = NONE
+        self.sent: Sent | None = NOTHING_SENT
+        """The unacknowledged envelopes; None if an endpoint was restored from its row, and its other rows were not looked for yet."""
         self.constant = b""
         """Constant part of the endpoint's state row, encoded; empty until needed."""
         self.scheduled = NEVER
@@ -61,6 +64,12 @@ class Active:
         self.exists = True
         self.out_key = endpoint.peer_key.encode()
         self.out = self.constant = b""
+
+    def begin(self, endpoint: Endpoint, side: Side) -> None:
+        """Set the initiator's endpoint of a new dialog, and its handlers."""
+        self.place(endpoint, side)
+        endpoint.keep_sent(side.keeps_sent)
+        endpoint.renew_when_broken(side.renews)
 
     @property
     def key(self) -> bytes:
@@ -107,6 +116,17 @@ class Active:
         """Set an endpoint that was decoded from its row; ``constant`` is the constant part of that row."""
         self.place(endpoint, side)
         self.constant = constant
+        if endpoint.initiator and endpoint.acked < endpoint.next_out - 1:
+            self.sent = None
+
+    def begin_sent(self) -> Sent:
+        """Note that this side has unacknowledged envelopes; return the object that counts them."""
+        self.sent = sent = Sent()
+        return sent
+
+    def end_sent(self) -> None:
+        """Note that this side has no unacknowledged envelopes."""
+        self.sent = NOTHING_SENT
 
     def out_prefix(self) -> bytes:
         """Return the encoded constant prefix of this side's envelopes. It is encoded only at the first call."""

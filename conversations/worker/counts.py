@@ -34,6 +34,8 @@ class Counts:
     """Dialogs that are over on this side."""
     commits: int = 0
     """Committed transactions."""
+    left_to_sender: int = 0
+    """Messages that arrived after the end of their dialog, and whose bytes their sender keeps."""
     fenced: int = 0
     """Commits that Kafka refused because a partition belongs to another worker."""
 
@@ -48,6 +50,10 @@ class Counts:
     def count_duplicate(self) -> None:
         """Count an envelope or a command that had taken effect before."""
         self.duplicates += 1
+
+    def count_left_to_sender(self) -> None:
+        """Count a message that arrived after the end of its dialog, and whose bytes its sender keeps."""
+        self.left_to_sender += 1
 
     def count_dead_letter(self) -> None:
         """Count a dead letter that was written."""

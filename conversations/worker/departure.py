@@ -13,6 +13,7 @@ from conversations.protocol.states import State
 from conversations.worker import outbound, retention, undelivered
 from conversations.worker.active import NO_ROW, Arrival, Item, Lane, Recorded
 from conversations.worker.partition import Partition
+from conversations.worker.sent import NOTHING_SENT
 from conversations.worker.undelivered import Failed
 
 log = logging.getLogger("conversations.worker")
@@ -115,6 +116,8 @@ def _encode_endpoints(partition: Partition) -> None:
         if endpoint.state is State.CLOSED and active.tombstone is not None:
             encoded[b"E" + active.identity] = rows.encode_tombstone(active.tombstone)
             continue
+        if active.sent is not NOTHING_SENT:
+            partition.unacknowledged.settle(active)
         encoded[b"E" + active.identity] = rows.encode_endpoint(endpoint, active.constant or active.row_constant())
         if parking.parks or parking.retries or endpoint.next_deadline() < active.scheduled:
             partition.look_in_time(active)

@@ -109,7 +109,7 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
         expires_at=NEVER if lifetime < 0 else later(context.now, lifetime),
     )
     active = Active(known.identity, known.lane)
-    active.place(endpoint, side)
+    active.begin(endpoint, side)
     return active
 
 

@@ -50,12 +50,14 @@ from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.events import ConversationId, SkippedByPeer
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import outbound, strangers, undelivered
+from conversations.worker import outbound, renewals, strangers, undelivered
 from conversations.worker.active import Active, Arrival, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
 from conversations.worker.task import Task
 
+_RECEIVING = frozenset({State.CONVERSING, State.FENCING})
+"""States in which accepted messages are given to their handlers."""
 NAME_LENGTH = 128
 """Number of characters of an unknown message type's name that errors show. A valid name is not longer."""
 TOO_MANY = "Too many messages wait behind one that failed."
@@ -141,6 +143,13 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
         item.accept()
         partition.parking.close(active)
         return broken(partition, active, by=endpoint.peer)
+    if reaction is Reaction.FENCE:
+        return _fenced(partition, active)
+    if reaction is Reaction.ANSWERED:
+        return answered(partition, active)
+    if reaction is Reaction.RENEW:
+        partition.look_in_time(active)
+        return None
     if reaction is Reaction.HOLD:
         partition.waiting.hold(active.identity, item.envelope.seq, encode_item(item))
     elif reaction is Reaction.DUPLICATE:
@@ -148,13 +157,42 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
     elif reaction is Reaction.OVERFLOW:
         return _overflow(partition, item)
     elif reaction is Reaction.RESEND:
-        return breach(partition, active, codes.NOT_CONVERSING, "A missing message is not kept by its sender.")
+        if not renewals.transmit_again(partition, active, item.envelope.ack) and endpoint.state is State.CONVERSING:
+            return breach(partition, active, codes.NOT_CONVERSING, "A missing message is not kept by its sender.")
+    elif reaction is Reaction.DROP:
+        partition.context.counts.count_left_to_sender()
     elif reaction is Reaction.DISCARD:
         _discard(partition, item)
     if endpoint.state is State.CLOSED:
         if item.envelope.kind is Kind.ERROR:
             report(partition, active, Failure(item.envelope.code, item.envelope.description), by=endpoint.peer)
         outbound.close(partition, active)
+    return None
+
+
+def _fenced(partition: Partition, active: Active) -> Task | None:
+    """Answer a FENCE. If the dialog has just broken by it, return the task for ``on_error``."""
+    endpoint = active.endpoint
+    if endpoint.state is State.ERROR:
+        partition.parking.close(active)
+    renewals.answer(partition, active)
+    if endpoint.state is State.CLOSED:
+        outbound.close(partition, active)
+        return None
+    return (
+        broken(partition, active, by=endpoint.peer) if endpoint.state is State.ERROR and not endpoint.recover else None
+    )
+
+
+def answered(partition: Partition, active: Active) -> Task | None:
+    """Carry on after the answer to a FENCE, or after waiting for it in vain: renew the dialog, or call ``on_error``, or close this side."""
+    partition.touch(active)
+    if renewals.renew(partition, active):
+        return None
+    if active.endpoint.state is State.ERROR:
+        partition.parking.close(active)
+        return broken(partition, active, by=active.endpoint.peer)
+    outbound.close(partition, active)
     return None
 
 
@@ -206,7 +244,7 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
     The dialog may be over already, because a handler may have ended it after the number was accepted.
     """
     active, envelope = item.active, item.envelope
-    if active.endpoint.state is not State.CONVERSING and envelope.kind is Kind.MESSAGE:
+    if active.endpoint.state not in _RECEIVING and envelope.kind is Kind.MESSAGE:
         # Its number was accepted while another handler ran, and that handler ended the dialog.
         _discard(partition, item)
         return None
@@ -375,6 +413,11 @@ def due(partition: Partition, active: Active) -> list[Task]:
             tasks.append(timer(active))
         elif reason is Due.BROKEN:
             tasks.append(broken(partition, active, by=""))
+        elif reason is Due.FENCE:
+            if not renewals.ask(partition, active):
+                tasks.append(answered(partition, active))
+        elif reason is Due.RENEW:
+            partition.touch(active)
         else:
             outbound.conclude(partition, active)
             failure = Failure(codes.LIFETIME.number, codes.LIFETIME.text)

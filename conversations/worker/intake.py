@@ -23,6 +23,7 @@ from conversations.protocol.envelope import (
     decode_current,
     decode_tail,
 )
+from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
@@ -111,8 +112,10 @@ def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
 def _check_unusual(envelope: Envelope) -> None:
     """Check an envelope that is not a plain MESSAGE or END: refuse reserved kinds, and numbers or fields that do not fit the kind."""
     kind, number = envelope.kind, envelope.seq
+    extras = envelope.extras
     if kind is Kind.FENCE or kind is Kind.FENCED:
-        raise Inadmissible(Rule.RESERVED_KIND, kind.name)
+        _check_fence(envelope)
+        return
     if kind is Kind.MESSAGE or kind is Kind.END:
         if number < 0:
             raise Inadmissible(Rule.NUMBER, f"{kind.name} has {number}")
@@ -123,7 +126,39 @@ def _check_unusual(envelope: Envelope) -> None:
         raise Inadmissible(Rule.NO_NUMBER, f"{kind.name} has {number}")
     if envelope.skipped and kind is Kind.ACK and min(envelope.skipped) < 0:
         raise Inadmissible(Rule.SKIPPED)
-    if (envelope.skipped and kind is not Kind.ACK) or envelope.fragments != 1 or envelope.extras:
+    if (envelope.skipped and kind is not Kind.ACK) or envelope.fragments != 1:
+        raise Inadmissible(Rule.FIELDS)
+    if extras is not None and (extras.seal or extras.fence or kind is not Kind.MESSAGE or not _is_origin(envelope)):
+        raise Inadmissible(Rule.FIELDS)
+
+
+def _is_origin(envelope: Envelope) -> bool:
+    """Return True if a message of an initiator says, in a possible way, on which dialog it was sent first."""
+    origin = envelope.extras.origin if envelope.extras is not None else None
+    return (
+        origin is not None
+        and envelope.prefix.from_initiator
+        and 1 <= origin.generation <= GENERATIONS
+        and len(origin.conversation_id) == 16
+        and origin.seq >= envelope.seq
+    )
+
+
+def _check_fence(envelope: Envelope) -> None:
+    """Check a FENCE, which only an initiator sends, or a FENCED, which only a target sends."""
+    kind, extras = envelope.kind, envelope.extras
+    if envelope.seq != NONE:
+        raise Inadmissible(Rule.FENCE, f"number {envelope.seq}")
+    if envelope.prefix.from_initiator is not (kind is Kind.FENCE):
+        raise Inadmissible(
+            Rule.FENCE, f"{kind.name} of the {'initiator' if envelope.prefix.from_initiator else 'target'}"
+        )
+    outcome = extras.fence if extras is not None else None
+    if (outcome is None) is not (kind is Kind.FENCE) or (kind is Kind.FENCE and envelope.code >= 0):
+        raise Inadmissible(Rule.FENCE, f"{kind.name} without its answer or code")
+    if outcome is not None and (outcome.accepted < NONE or outcome.transmitted < NONE):
+        raise Inadmissible(Rule.FENCE, f"numbers {outcome.accepted} and {outcome.transmitted}")
+    if envelope.skipped or envelope.fragments != 1 or (extras is not None and (extras.seal or extras.origin)):
         raise Inadmissible(Rule.FIELDS)
 
 

@@ -51,6 +51,7 @@ from conversations.protocol.letters import (
     STACK,
     STACK_LIMIT,
     TEXT_LIMIT,
+    UNCERTAIN,
     UNDELIVERABLE,
     WAITS,
 )
@@ -85,6 +86,8 @@ class Leftover(NamedTuple):
     envelope: Envelope | None = None
     command: Command | None = None
     attempts: int = 0
+    is_uncertain: bool = False
+    """True if the peer may have accepted the envelope all the same."""
 
 
 class Letters:
@@ -135,6 +138,8 @@ class Letters:
             headers.append((CODE, str(code).encode()))
         if held:
             headers.append((HELD, b"true"))
+        if isinstance(item, Leftover) and item.is_uncertain:
+            headers.append((UNCERTAIN, b"true"))
         if why:
             headers.append((EXCEPTION_MESSAGE, sendable(why, STACK_LIMIT).encode()))
         if failure is not None:

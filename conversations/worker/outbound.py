@@ -29,15 +29,19 @@ from conversations.protocol.envelope import (
     encode_message,
     message_run,
 )
+from conversations.protocol.fences import Renew
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.times import later
 from conversations.protocol.topics import partition_of
-from conversations.worker import parking
+from conversations.worker import parking, undelivered
 from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 from conversations.worker.records import arrival_of
+
+_GOES_ON = frozenset({State.STARTED_OUTBOUND, State.CONVERSING, State.FENCING})
+"""States in which a client that waits for a message may still get it."""
 
 
 def apply(partition: Partition, draft: Draft) -> None:
@@ -46,7 +50,9 @@ def apply(partition: Partition, draft: Draft) -> None:
     for party, verb, at in draft.asks:
         if not isinstance(party, Active):
             raise TypeError("a draft may have only endpoints of its own partition")
-        if draft.apart is not None and party.identity in draft.apart:
+        if isinstance(verb, Renew):
+            _renew(partition, party)
+        elif draft.apart is not None and party.identity in draft.apart:
             apart.setdefault(party.identity, (party, []))[1].append(aged(verb, partition.context.now - at))
         elif isinstance(verb, Send):
             send(partition, party, message_run(verb.message_type, verb.content_type), verb.body)
@@ -54,6 +60,13 @@ def apply(partition: Partition, draft: Draft) -> None:
             _carry_out(partition, party, verb, at)
     for active, operations in apart.values():
         _command(partition, active, operations)
+
+
+def _renew(partition: Partition, active: Active) -> None:
+    if active.endpoint.can_renew:
+        active.endpoint.renew()
+        partition.touch(active)
+        partition.look_in_time(active)
 
 
 def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> None:
@@ -85,14 +98,24 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
     number = endpoint.send()
     if number == 0 and endpoint.initiator:
         partition.transmission.begin(active)
+    if endpoint.resends:
+        partition.unacknowledged.make_room(active, len(body))
     prefix = active.out or active.out_prefix()
     value = encode_message(prefix, number, endpoint.acknowledge(), partition.context.clock.stamp, run, body)
-    partition.transmission.transmit(active, value)
+    if endpoint.state is State.FENCING:
+        partition.unacknowledged.keep(active, number, value[len(prefix) :])
+    else:
+        partition.transmission.transmit(active, value, number)
     partition.touch(active)
 
 
 def end(partition: Partition, active: Active) -> None:
-    """End this side of the dialog."""
+    """End this side of the dialog. If the dialog is broken and something is not acknowledged, ask the peer what it has accepted."""
+    if _must_ask(partition, active):
+        active.endpoint.settle()
+        partition.look_in_time(active)
+        conclude(partition, active)
+        return
     said = active.endpoint.end()
     if said is not None:
         _say(partition, active, said)
@@ -102,12 +125,20 @@ def end(partition: Partition, active: Active) -> None:
 def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:
     """End this side with an error of the application, and drop the delayed envelopes of the dialog."""
     endpoint = active.endpoint
+    if _must_ask(partition, active):
+        end(partition, active)
+        return
     for _ in range(partition.transmission.forget(active.identity)):
         endpoint.drop()
     said = endpoint.end_with_error(code, description)
     if said is not None:
         _say(partition, active, said)
     conclude(partition, active)
+
+
+def _must_ask(partition: Partition, active: Active) -> bool:
+    endpoint = active.endpoint
+    return endpoint.state is State.ERROR and endpoint.is_unsettled and partition.unacknowledged.has(active)
 
 
 def fail(partition: Partition, active: Active, code: SystemCode, description: str = "") -> None:
@@ -144,42 +175,51 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
     now = partition.context.now
     if said.kind is Kind.END:
         value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), partition.context.stamp)
-    else:
-        ack = endpoint.inbound.accepted if said.kind is Kind.RESEND else endpoint.acknowledge()
-        transmitted = endpoint.next_out - 1 if said.kind is Kind.ERROR else NONE
-        value = encode(
-            Envelope(
-                prefix_of(endpoint),
-                said.kind,
-                said.seq,
-                ack,
-                transmitted,
-                sent_at=now,
-                code=said.code,
-                description=said.description,
-            )
+        if endpoint.state is State.SETTLING:
+            partition.unacknowledged.keep(active, said.seq, value[len(active.out_prefix()) :])
+        else:
+            partition.transmission.transmit(active, value, said.seq)
+        partition.touch(active)
+        return
+    ack = endpoint.inbound.accepted if said.kind is Kind.RESEND else endpoint.acknowledge()
+    transmitted = endpoint.next_out - 1 if said.kind is Kind.ERROR else NONE
+    value = encode(
+        Envelope(
+            prefix_of(endpoint),
+            said.kind,
+            said.seq,
+            ack,
+            transmitted,
+            sent_at=now,
+            code=said.code,
+            description=said.description,
         )
+    )
     partition.transmission.transmit(active, value)
     partition.touch(active)
 
 
-def conclude(partition: Partition, active: Active, *, told: bool = True) -> None:
-    """Finish a dialog that has ended or is broken. Parked messages become dead letters. If its endpoint is closed, write a tombstone."""
+def conclude(partition: Partition, active: Active, *, told: bool = True, replaced_by: bytes = b"") -> None:
+    """Finish a dialog that has ended or is broken. Parked messages become dead letters. If its endpoint is closed, write a tombstone.
+
+    ``replaced_by`` is the id of the dialog that carries on.
+    """
     partition.parking.close(active)
-    remember(partition, active, told=told)
+    remember(partition, active, told=told, replaced_by=replaced_by)
 
 
-def remember(partition: Partition, active: Active, *, told: bool = True) -> None:
+def remember(partition: Partition, active: Active, *, told: bool = True, replaced_by: bytes = b"") -> None:
     """Write a tombstone if the endpoint is closed. If a client waits for the end of the dialog, notify the client."""
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
+        returned = undelivered.give_back(partition, active)
         context = partition.context
         forget_at = max(endpoint.started_until, partition.progress.row.queue_time, context.now) + context.periods.grace
         tombstone = rows.Tombstone(
             endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
             endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
-            missing=endpoint.inbound.missing,
+            missing=endpoint.inbound.missing, returned=returned, replaced_by=replaced_by,
         )  # fmt: skip
         active.entomb(tombstone)
         partition.groups.close(active)
@@ -187,7 +227,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True) -> None
         partition.schedule.deadlines.forget_one()
         partition.context.counts.count_closed()
     watcher = partition.context.watchers.get(endpoint.conversation) if endpoint.initiator else None
-    if watcher is not None and endpoint.state not in (State.STARTED_OUTBOUND, State.CONVERSING):
+    if watcher is not None and not replaced_by and endpoint.state not in _GOES_ON:
         over, error = watcher.over, endpoint.error
         partition.outbox.notify(lambda: over(error))
 

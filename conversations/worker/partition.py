@@ -36,6 +36,7 @@ from conversations.worker.residents import Residents
 from conversations.worker.schedule import Schedule
 from conversations.worker.suspicion import Suspicion
 from conversations.worker.transmission import Transmission
+from conversations.worker.unacknowledged import Unacknowledged
 from conversations.worker.waiting_rows import Waiting
 from conversations.worker.work import Work
 
@@ -59,8 +60,9 @@ class Partition:
         """Endpoints whose rows must be written, in the order in which they changed."""
         self.waiting = Waiting(self.outbox)
         self.groups = Groups(self.outbox, self.work, self)
-        self.transmission = Transmission(context, self.outbox, self.waiting, self)
         self.letters = Letters(number, context, self.outbox, self.progress, self.schedule)
+        self.unacknowledged = Unacknowledged(context, self.outbox, self.letters)
+        self.transmission = Transmission(context, self.outbox, self.waiting, self, self.unacknowledged)
         self.parking = Parking(number, context, self.outbox, self.progress, self.schedule, self.letters, self.work)
         self.input = QueueInput()
         self.gone = False
@@ -270,6 +272,7 @@ class Partition:
             if wake != NEVER:
                 self.schedule.deadlines.add(wake, key[1:])
         self.waiting.count_kept()
+        self.unacknowledged.count_kept()
         for kind, passing in ((rows.COMMAND, self.schedule.commands), (rows.LETTER, self.schedule.letters)):
             for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)

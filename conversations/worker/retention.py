@@ -11,8 +11,6 @@ from __future__ import annotations
 from conversations.errors import KafkaUnreachable
 from conversations.protocol import rows
 from conversations.protocol.command import Tick, encode_command, to_partition
-from conversations.protocol.events import ConversationId, Undelivered
-from conversations.protocol.identifiers import uuid_text
 from conversations.worker.partition import Partition
 
 SWEEP = 2_000
@@ -29,8 +27,7 @@ def sweep(partition: Partition) -> None:
             continue
         tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
         partition.outbox.write(key, None)
-        if count := partition.transmission.forget(key[1:]):
-            partition.letters.event(Undelivered(ConversationId(uuid_text(key[1:17])), count))
+        partition.transmission.forget(key[1:])  # only answers are left, which no peer needs any more
         partition.actives.pop(rows.other_side(key[1:]), None)
         partition.groups.leave(tombstone.origin, tombstone.key, key[1:])
     for passing in (partition.schedule.commands, partition.schedule.letters):

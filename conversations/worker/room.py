@@ -10,7 +10,9 @@ from conversations.errors import RetryLater
 from conversations.protocol import admission
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import Endpoint
+from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.identifiers import uuid_text
+from conversations.worker import undelivered
 from conversations.worker.active import Active, Lane
 from conversations.worker.partition import Partition
 
@@ -57,7 +59,7 @@ class Room:
                 self._partition.groups.check_room(lane)
             endpoint.join_group_of(lane.name[0])
         active = Active(conversation + b"\1", lane if begin.related else Lane(("", key)))
-        active.place(endpoint, context.sides[begin.contract.name, True])
+        active.begin(endpoint, context.sides[begin.contract.name, True])
         return active
 
     def is_clogged(self, party: Party) -> bool:
@@ -94,6 +96,12 @@ class Room:
     def initiates(self, contract: Contract) -> bool:
         """Return True if the service declares that it begins dialogs under this contract."""
         return self._partition.context.service.initiates.get(contract.name) is contract
+
+    def pending(self, party: Party) -> list[Envelope]:
+        """Return the messages of the party that its peer has not acknowledged, in order."""
+        with self._partition.context.lock:
+            left = undelivered.remaining(self._partition, _active(party))
+        return [it.envelope for it in left if it.envelope.kind is Kind.MESSAGE]
 
     def check_publishable(self, topic: str) -> None:
         """Check that the service publishes to a plain topic, and that the topic takes records now.

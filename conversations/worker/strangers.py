@@ -7,11 +7,13 @@ from conversations.protocol.admission import Rule, told
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.effects import Failure, Transmit
 from conversations.protocol.endpoint import NEVER, Endpoint
-from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.envelope import Envelope, Extras, FenceOutcome, Kind, Prefix, encode
 from conversations.protocol.events import SetAside, Unanswerable
+from conversations.protocol.fences import FORGOTTEN
 from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.spans import Spans
+from conversations.protocol.states import State
 from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 
@@ -78,8 +80,14 @@ def admit(partition: Partition, item: Arrival) -> bool:
 
 
 def _unheard(partition: Partition, item: Arrival) -> None:
-    """Process an ACK, RESEND or ERROR of an unknown conversation: set it aside, or write a tombstone for an early ERROR."""
+    """Process an ACK, RESEND, ERROR or FENCE of an unknown conversation.
+
+    An early ERROR or FENCE leaves a tombstone, and a FENCE is answered. Other records are set aside.
+    """
     active, envelope = item.active, item.envelope
+    if envelope.kind is Kind.FENCE:
+        _fence_unknown(partition, item)
+        return
     if envelope.kind is Kind.ERROR and envelope.prefix.from_initiator and item.log_time < envelope.prefix.accept_until:
         # The ERROR overtook the first message of its dialog. The dialog is over before its messages arrive.
         _entomb(partition, active, envelope, envelope.code)
@@ -87,6 +95,24 @@ def _unheard(partition: Partition, item: Arrival) -> None:
             _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=envelope.seq)
         return
     _set_aside(partition, item, told(Rule.CONVERSATION, envelope.kind.name))
+
+
+def _fence_unknown(partition: Partition, item: Arrival) -> None:
+    """Answer the FENCE of a conversation that has no endpoint and no tombstone here.
+
+    If its first message may still begin an endpoint, a tombstone makes sure that it does not: nothing is accepted. If not, this side may have
+    forgotten the conversation.
+    """
+    prefix = item.envelope.prefix
+    if item.log_time < prefix.accept_until:
+        _entomb(partition, item.active, item.envelope, item.envelope.code)
+        _answer_fence(partition, item, FenceOutcome(NONE, NONE, State.CLOSED.name, False))
+    else:
+        _answer_fence(partition, item, FenceOutcome(NONE, NONE, FORGOTTEN, False))
+
+
+def _answer_fence(partition: Partition, item: Arrival, outcome: FenceOutcome) -> None:
+    _answer(partition, item, item.envelope.prefix, Transmit(Kind.FENCED), extras=Extras(fence=outcome))
 
 
 def _set_aside(partition: Partition, item: Arrival, why: str) -> None:
@@ -98,9 +124,13 @@ def _set_aside(partition: Partition, item: Arrival, why: str) -> None:
 def _refuse(partition: Partition, item: Arrival, code: SystemCode) -> None:
     """Refuse a record: answer with one error per conversation, write a dead letter, remember the refusal with a tombstone, and report it."""
     active, envelope = item.active, item.envelope
-    _entomb(partition, active, envelope, code.number, dead_lettered=1)
-    partition.letters.dead_letter(item, letters.REFUSED, code=code.number)
     prefix = envelope.prefix
+    if prefix.resends:  # the sender keeps the bytes
+        _entomb(partition, active, envelope, code.number)
+        partition.context.counts.count_left_to_sender()
+    else:
+        _entomb(partition, active, envelope, code.number, dead_lettered=1)
+        partition.letters.dead_letter(item, letters.REFUSED, code=code.number)
     failure = Failure(code.number, code.text)
     partition.letters.dialog_broke(prefix.conversation_id, prefix.from_service, failure, partition.context.name)
     _answer(partition, item, envelope.prefix, _error(code))
@@ -113,7 +143,7 @@ def _entomb(partition: Partition, active: Active, envelope: Envelope, code: int,
         max(envelope.prefix.accept_until, partition.progress.row.queue_time, context.now) + context.periods.grace
     )
     numbers = Inbound()
-    if envelope.seq != NONE:
+    if envelope.seq != NONE and not (envelope.prefix.resends and envelope.kind is Kind.MESSAGE):
         numbers.late(envelope.seq, BEFORE_THE_FIRST)
     tombstone = rows.Tombstone(
         active.key.decode(), active.lane.name[0], forget_at,
@@ -132,7 +162,14 @@ def late(partition: Partition, item: Arrival) -> None:
     """
     active, envelope = item.active, item.envelope
     tombstone = active.tombstone
+    if tombstone is not None and envelope.kind is Kind.FENCE:
+        outcome = FenceOutcome(
+            tombstone.accepted, tombstone.transmitted, State.CLOSED.name, tombstone.dead_lettered > 0
+        )
+        _answer_fence(partition, item, outcome)
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
+        return
+    if envelope.prefix.resends and _is_left_to_sender(partition, item, tombstone):
         return
     numbers = Inbound(tombstone.accepted + 1, Spans(tombstone.missing))
     if not numbers.late(envelope.seq, partition.context.settings.limits.held_messages):
@@ -146,6 +183,27 @@ def late(partition: Partition, item: Arrival) -> None:
         tombstone.tell()
         _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
     _write_tombstone(partition, active)
+
+
+def _is_left_to_sender(partition: Partition, item: Arrival, tombstone: rows.Tombstone) -> bool:
+    """Process a late record whose sender keeps it; return False if this side must keep it all the same.
+
+    If its number is accepted, the acknowledgement may be lost, so the record is acknowledged again. If not, the sender learns that the dialog is
+    over, and it still has the bytes.
+    """
+    number, prefix = item.envelope.seq, item.envelope.prefix
+    if number in tombstone.missing:
+        return False
+    if number <= tombstone.accepted:
+        partition.context.counts.count_duplicate()
+        _answer(partition, item, prefix, Transmit(Kind.ACK), ack=tombstone.accepted)
+        return True
+    partition.context.counts.count_left_to_sender()
+    if not tombstone.told:
+        tombstone.tell()
+        _write_tombstone(partition, item.active)
+        _answer(partition, item, prefix, _error(codes.NOT_CONVERSING), ack=tombstone.accepted)
+    return True
 
 
 def left_behind(partition: Partition, item: Arrival) -> None:
@@ -168,8 +226,10 @@ def _error(code: SystemCode) -> Transmit:
     return Transmit(Kind.ERROR, NONE, code.number, code.text)
 
 
-def _answer(partition: Partition, item: Arrival, prefix: Prefix, said: Transmit, ack: int = NONE) -> None:
-    """Send a system ERROR, or an ACK, for a conversation that has no endpoint here."""
+def _answer(
+    partition: Partition, item: Arrival, prefix: Prefix, said: Transmit, ack: int = NONE, extras: Extras | None = None
+) -> None:
+    """Send a system ERROR, an ACK or a FENCED for a conversation that has no endpoint here."""
     context = partition.context
     count = context.destinations.partitions(prefix.from_service)
     if count is None:
@@ -181,5 +241,6 @@ def _answer(partition: Partition, item: Arrival, prefix: Prefix, said: Transmit,
             item.key.decode(), False, 0, prefix.expires_at,
         ),
         said.kind, NONE, ack, NONE, sent_at=context.now, code=said.code, description=said.description,
+        extras=extras,
     )  # fmt: skip
     partition.transmission.answer(prefix.from_service, count, prefix.reply_key.encode(), encode(answer))

@@ -29,7 +29,11 @@ from conversations.protocol.topics import partition_of
 from conversations.worker.active import Active, Endpoints
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
+from conversations.worker.unacknowledged import Unacknowledged, is_sequenced
 from conversations.worker.waiting_rows import Waiting
+
+SLICE = 64
+"""Number of envelopes of one dialog that are released between two looks at the budget of the step."""
 
 
 class Refusal(NamedTuple):
@@ -45,13 +49,16 @@ class Refusal(NamedTuple):
 class Transmission:
     """Sends the envelopes of one partition, and keeps an envelope while its destination takes no records."""
 
-    __slots__ = ("_context", "_endpoints", "_outbox", "_waiting", "refused")
+    __slots__ = ("_context", "_endpoints", "_outbox", "_unacknowledged", "_waiting", "refused")
 
-    def __init__(self, context: Context, outbox: Outbox, waiting: Waiting, endpoints: Endpoints) -> None:
+    def __init__(
+        self, context: Context, outbox: Outbox, waiting: Waiting, endpoints: Endpoints, unacknowledged: Unacknowledged
+    ) -> None:
         self._context = context
         self._outbox = outbox
         self._waiting = waiting
         self._endpoints = endpoints
+        self._unacknowledged = unacknowledged
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
 
@@ -64,8 +71,11 @@ class Transmission:
         endpoint.may_start_until(now + min(self._context.periods.start_within, endpoint.expires_at - now))
         active.forget_encoded()
 
-    def transmit(self, active: Active, value: bytes) -> None:
-        """Append an encoded envelope to the peer's queue, or keep it as a row while the queue takes no records."""
+    def transmit(self, active: Active, value: bytes, number: int = NONE) -> None:
+        """Append an encoded envelope to the peer's queue, or keep it as a row while the queue takes no records.
+
+        ``number`` is the number of a MESSAGE or END that is transmitted for the first time.
+        """
         if active.out_partition < 0 and not self._route(active):
             self.delay(active.identity, active.out_topic, active.out_key, value)
             return
@@ -74,7 +84,10 @@ class Transmission:
             if blocked or active.identity in self._waiting.delayed.of:
                 self.delay(active.identity, active.out_topic, active.out_key, value)
                 return
-        header = header_of(value, len(active.out or active.out_prefix()))
+        start = len(active.out or active.out_prefix())
+        if number != NONE and active.endpoint.resends:
+            self._unacknowledged.keep(active, number, value[start:])
+        header = header_of(value, start)
         self._outbox.produce((active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)]))
 
     def _route(self, active: Active) -> bool:
@@ -156,13 +169,21 @@ class Transmission:
             self._endpoints.touch(active)
         prefix = prefix_of(active.endpoint)
         start = len(active.out_prefix())
-        for key, row in list(self._outbox.scan(rows.DELAYED + active.identity)):
+        for count, (key, row) in enumerate(list(self._outbox.scan(rows.DELAYED + active.identity))):
+            if count % SLICE == SLICE - 1 and self._context.budget.is_read():
+                # Later envelopes of the dialog stay behind these rows, and the next step goes on with them.
+                self._waiting.delayed.wait(active.identity, active.out_topic)
+                return
             kept = self._outbox.decoded(key, rows.decode_waiting, row)
-            value = encode(replace(decode(kept.value), prefix=prefix))
+            envelope = decode(kept.value)
+            value = encode(replace(envelope, prefix=prefix))
+            if active.endpoint.resends and is_sequenced(envelope):
+                self._unacknowledged.keep(active, envelope.seq, value[start:])
             headers = [(HEADER_NAME, header_of(value, start))]
             self._outbox.produce((active.out_topic, destination, kept.key, value, headers))
             self._outbox.write(key, None)
-        self._waiting.delayed.forget(active.identity)
+            self._waiting.delayed.count(active.identity, -len(row))
+        self._endpoints.touch(active)
 
     def _release_answers(self, own: bytes) -> None:
         """Transmit the delayed envelopes of a conversation that has no endpoint here (any more)."""

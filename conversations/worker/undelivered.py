@@ -11,14 +11,17 @@ from conversations.errors import RefusedRecord
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import decode_command
-from conversations.protocol.envelope import IDENTITY, decode
-from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable
+from conversations.protocol.envelope import IDENTITY, Kind, decode
+from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable, Undelivered
+from conversations.protocol.fences import Fence
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.topics import ANY_PARTITION
+from conversations.worker.active import Active
 from conversations.worker.letters import Leftover
 from conversations.worker.partition import Partition
 from conversations.worker.transmission import Refusal
+from conversations.worker.unacknowledged import Remaining, is_sequenced
 
 log = logging.getLogger("conversations.worker")
 
@@ -95,6 +98,53 @@ def wake(partition: Partition) -> None:
         elif not refusal.asked:
             partition.transmission.asked(own)
             partition.work.fall_due(active)
+
+
+def remaining(partition: Partition, active: Active) -> list[Remaining]:
+    """Return what this side has sent and the peer has not acknowledged, in order: transmitted envelopes, and delayed ones."""
+    after = active.endpoint.acked
+    found = {it.number: it for it in partition.unacknowledged.after(active, after)}
+    if active.identity in partition.waiting.delayed.of:
+        for key, row in partition.outbox.scan(rows.DELAYED + active.identity):
+            kept = partition.outbox.decoded(key, rows.decode_waiting, row)
+            envelope = decode(kept.value)
+            if is_sequenced(envelope) and envelope.seq > after:
+                found.setdefault(envelope.seq, Remaining(envelope.seq, kept.value, envelope, key))
+    return [found[number] for number in sorted(found)]
+
+
+def give_back(partition: Partition, active: Active) -> int:
+    """Turn the messages that the peer has not accepted into dead letters of this side, because the dialog is over; return their number."""
+    left = remaining(partition, active)
+    partition.unacknowledged.forget(active)
+    forget(partition, active)
+    endpoint = active.endpoint
+    code = endpoint.error.code if endpoint.error is not None else 0
+    topic = partition.context.destinations.topic(endpoint.peer)
+    messages = [it for it in left if it.envelope.kind is Kind.MESSAGE]
+    is_uncertain = endpoint.fence is not Fence.ANSWERED
+    for it in messages:
+        item = Leftover(
+            topic, partition.waiting.draw(), active.out_key, it.value, it.envelope,
+            is_uncertain=is_uncertain and not it.row.startswith(rows.DELAYED),
+        )  # fmt: skip
+        partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=code)
+    if messages:
+        conversation = ConversationId(uuid_text(active.identity[:16]))
+        why = "the peer did not say which of them it has accepted" if is_uncertain else "the peer has not accepted them"
+        partition.letters.event(Undelivered(conversation, len(messages), code, why))
+    return len(messages)
+
+
+def forget(partition: Partition, active: Active) -> None:
+    """Delete the delayed rows of a dialog's messages and of its END. An ERROR or another answer stays, because the peer must learn of it."""
+    own = active.identity
+    if own not in partition.waiting.delayed.of:
+        return
+    for key, row in partition.outbox.scan(rows.DELAYED + own):
+        if is_sequenced(decode(partition.outbox.decoded(key, rows.decode_waiting, row).value)):
+            partition.outbox.write(key, None)
+            partition.waiting.delayed.count(own, -len(row))
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:

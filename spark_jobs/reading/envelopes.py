@@ -22,6 +22,7 @@ from conversations import schemas
 from conversations.protocol.admission import Rule
 from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
+from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE, MARKER, Registry, fingerprint
 from spark_jobs.reading.partitioning import partition_of
@@ -108,6 +109,26 @@ def _from_avro(body: Column, mark: bytes, writer: str) -> Column:
     return from_avro(body, writer, options | {"avroSchema": json.dumps(_SOURCE)})
 
 
+def _is_fence(e: Column) -> Column:
+    """Return True for a FENCE of an initiator with a code, and for a FENCED of a target with its answer."""
+    outcome = e.extras.fence
+    numbers = F.coalesce((outcome.accepted >= -1) & (outcome.transmitted >= -1), F.lit(False))
+    fence = e.from_initiator & outcome.isNull() & (e.code < 0)
+    return (e.seq == -1) & F.when(e.kind == "FENCE", fence).otherwise(~e.from_initiator & numbers)
+
+
+def _has_possible_extras(e: Column) -> Column:
+    """Return True for a message that says on which dialog it was sent first, for the answer to a FENCE, and for a record without extras."""
+    origin, seal, fence = e.extras.origin, e.extras.seal, e.extras.fence
+    first = (
+        (e.kind == "MESSAGE") & fence.isNull() & e.from_initiator
+        & origin.generation.between(1, GENERATIONS) & (F.length(origin.conversation_id) == 16) & (origin.seq >= e.seq)
+    )  # fmt: skip
+    return e.extras.isNull() | (
+        seal.isNull() & F.coalesce(first | (e.kind.isin("FENCE", "FENCED") & origin.isNull()), F.lit(False))
+    )
+
+
 def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFrame:
     """Add ``why``: the reason why an owner would set the record aside; null for a valid record.
 
@@ -123,13 +144,13 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
         (F.length("value") > RECORD_BYTES, Rule.SIZE),
         # If the bytes of an envelope are incomplete, the result is a struct of nulls, not null.
         (e.isNull() | e.kind.isNull(), Rule.SCHEMA),
-        (e.kind.isin("FENCE", "FENCED"), Rule.RESERVED_KIND),
+        (e.kind.isin("FENCE", "FENCED") & ~_is_fence(e), Rule.FENCE),
         (numbered & (e.seq < 0), Rule.NUMBER),
         ((e.kind == "ERROR") & ((e.seq < -1) | (e.code == 0)), Rule.ERROR),
         (e.kind.isin("ACK", "RESEND") & (e.seq != -1), Rule.NO_NUMBER),
         ((e.kind == "ACK") & (F.array_min(e.skipped) < 0), Rule.SKIPPED),
         ((F.size(e.skipped) > 0) & (e.kind != "ACK"), Rule.FIELDS),
-        ((e.fragments != 1) | e.extras.isNotNull(), Rule.FIELDS),
+        ((e.fragments != 1) | ~_has_possible_extras(e), Rule.FIELDS),
         (_header().isNull(), Rule.HEADER),
         (F.coalesce(_header() != header_of(e), F.lit(True)), Rule.HEADER_SAYS),
         (e.to_service != service, Rule.SERVICE),

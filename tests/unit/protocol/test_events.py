@@ -21,7 +21,15 @@ WRITTEN: dict[Event, str] = {
     events.DialogBroken(ID, -8489, "shop", "web", "too late", 3): f'{{"event": "DIALOG_BROKEN", {HEAD}, "conversation": "{ID}", "code": -8489, "by": "shop", "peer": "web", "why": "too late", "dialogs": 3}}',
     events.SkippedByPeer(ID, (1, 2)): f'{{"event": "SKIPPED_BY_PEER", {HEAD}, "conversation": "{ID}", "numbers": [1, 2]}}',
     events.Undeliverable(ID, -8494, "no", 2): f'{{"event": "UNDELIVERABLE", {HEAD}, "conversation": "{ID}", "code": -8494, "why": "no", "envelopes": 2}}',
-    events.Undelivered(ID, 2): f'{{"event": "UNDELIVERED", {HEAD}, "conversation": "{ID}", "envelopes": 2}}',
+    events.Undelivered(ID, 2, -8489, "no"): (
+        f'{{"event": "UNDELIVERED", {HEAD}, "conversation": "{ID}", "envelopes": 2, "code": -8489, "why": "no"}}'
+    ),
+    events.Renewed(ID, ID, 1, -8462, 3): (
+        f'{{"event": "RENEWED", {HEAD}, "conversation": "{ID}", "replaced_by": "{ID}", "generation": 1, "code": -8462, "messages": 3}}'
+    ),
+    events.NotKept(ID, 9, 4): (
+        f'{{"event": "NOT_KEPT", {HEAD}, "conversation": "{ID}", "unacknowledged_bytes": 9, "sequence": 4}}'
+    ),
     events.Unanswerable("web", -8408): f'{{"event": "UNANSWERABLE", {HEAD}, "service_named": "web", "code": -8408}}',
     events.QueueDisabled("policy", by="T", reason="r"): f'{{"event": "QUEUE_DISABLED", {HEAD}, "cause": "policy", "by": "T", "reason": "r"}}',
     events.QueueDisabled("operator", by="a", reason="r", command=OTHER): f'{{"event": "QUEUE_DISABLED", {HEAD}, "cause": "operator", "by": "a", "reason": "r", "command": "{OTHER}"}}',

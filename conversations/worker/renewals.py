@@ -1,0 +1,160 @@
+"""Renewals: the initiator of a broken dialog asks what the target has accepted, and sends the rest again on a new dialog.
+
+Service Broker's authors send everything again that is not acknowledged. Then the target may get a message twice, because the acknowledgement may
+just be missing. Here the initiator first **asks** (FENCE). The target ends its side, accepts nothing more, and **answers** with the last number
+that it has accepted (FENCED). Only what is above this number is sent again, in order, and its number on the first dialog goes with it. The new
+dialog begins in the transaction in which the old one ends (design decision 0038, seed 000).
+
+    CONVERSING --the dialog breaks--> FENCING --FENCED--> a new dialog, and this one is CLOSED
+                                                 '------> ERROR (on_error), if there can be no new dialog
+    ERROR --the application ends, and something is not acknowledged--> SETTLING --FENCED--> CLOSED, and the rest becomes dead letters
+
+There is no new dialog in five cases: the error does not allow it (``code_table``), the target has not answered in time or has forgotten the
+dialog, it has given up on messages that it had accepted, some of its replies are missing, or the dialog is the last of its generations.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from itertools import pairwise
+
+from conversations.protocol import rows
+from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
+from conversations.protocol.envelope import Envelope, Extras, Kind, Origin, encode
+from conversations.protocol.events import ConversationId, Renewed
+from conversations.protocol.fences import GENERATIONS, Chain
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.states import State
+from conversations.protocol.times import later
+from conversations.worker import outbound, undelivered
+from conversations.worker.active import Active
+from conversations.worker.partition import Partition
+from conversations.worker.unacknowledged import Remaining
+
+log = logging.getLogger("conversations.worker")
+
+
+# -- the initiator -----------------------------------------------------------------------------------------------
+
+
+def ask(partition: Partition, active: Active) -> bool:
+    """Send a FENCE. Return False, and give up on the answer, if the peer has been asked for ``Periods.fence_for``."""
+    endpoint, context = active.endpoint, partition.context
+    periods = context.periods
+    asked_for = endpoint.asks_fence(context.now, periods.blocked_first, periods.blocked_last)
+    partition.touch(active)
+    if asked_for >= periods.fence_for:
+        endpoint.unanswered()
+        return False
+    if active.identity in partition.waiting.delayed.of:
+        return True  # an earlier FENCE waits for the destination, or the messages before it do
+    error = endpoint.error
+    said = Envelope(
+        prefix_of(endpoint), Kind.FENCE, -1, endpoint.acknowledge(), endpoint.next_out - 1, sent_at=context.now,
+        code=error.code if error is not None else 0, description=error.description if error is not None else "",
+    )  # fmt: skip
+    partition.transmission.transmit(active, encode(said))
+    return True
+
+
+def renew(partition: Partition, active: Active) -> bool:
+    """Let a new dialog carry on with what the peer has not accepted, and end the old one. Return False if there is no new dialog."""
+    endpoint = active.endpoint
+    generation = 1 if endpoint.chain is None else endpoint.chain.generation + 1
+    remaining = undelivered.remaining(partition, active)
+    if not endpoint.renews or generation > GENERATIONS or not remaining or remaining[0].number != endpoint.acked + 1:
+        return False
+    if any(after.number != before.number + 1 for before, after in pairwise(remaining)):
+        return False  # some were not kept, because a limit was reached
+    first, number = (endpoint.conversation, 0) if endpoint.chain is None else endpoint.chain[1:]
+    chain = Chain(generation, first, number + endpoint.acked + 1)
+    new = _begin(partition, active, chain)
+    for each in remaining:
+        _send_again(partition, new, each, chain)
+    partition.unacknowledged.forget(active)
+    undelivered.forget(partition, active)
+    error = endpoint.error
+    log.warning(
+        "dialog %s broke (%s), and goes on as %s with %d messages that %s had not accepted", uuid_text(endpoint.conversation),
+        error.code if error is not None else 0, uuid_text(new.endpoint.conversation), len(remaining), endpoint.peer,
+    )  # fmt: skip
+    partition.letters.event(Renewed(
+        ConversationId(uuid_text(endpoint.conversation)), ConversationId(uuid_text(new.endpoint.conversation)), generation,
+        error.code if error is not None else 0, len(remaining),
+    ))  # fmt: skip
+    if endpoint.state is State.ERROR:
+        endpoint.end()
+    outbound.conclude(partition, active, replaced_by=new.endpoint.conversation)
+    return True
+
+
+def _begin(partition: Partition, old: Active, chain: Chain) -> Active:
+    context, before = partition.context, old.endpoint
+    conversation = chain.conversation()
+    lives = old.side.contract.lives(context.periods.lifetime)
+    endpoint = Endpoint(
+        conversation, initiator=True, contract=before.contract, service=before.service, peer=before.peer, key=before.key,
+        peer_key=before.peer_key, expires_at=NEVER if lives is None else later(context.now, lives),
+    )  # fmt: skip
+    endpoint.join_group_of(before.origin)
+    endpoint.replace(chain)
+    active = partition.find(rows.identity(conversation, initiator=False), before.key, before.origin)
+    active.begin(endpoint, old.side)
+    if chain.generation == GENERATIONS:
+        endpoint.renew_when_broken(False)
+    partition.groups.join(active)
+    context.counts.count_begun()
+    watcher = context.watchers.get(before.conversation)
+    if watcher is not None:
+        context.watchers[conversation] = watcher
+    if before.timer != NEVER:
+        endpoint.set_timer(before.timer)
+    return active
+
+
+def _send_again(partition: Partition, active: Active, it: Remaining, chain: Chain) -> None:
+    if it.envelope.kind is Kind.END:
+        outbound.end(partition, active)
+        return
+    endpoint = active.endpoint
+    number = endpoint.send()
+    if number == 0:
+        partition.transmission.begin(active)
+    origin = Origin(chain.first, chain.generation, chain.number + number)
+    said = replace(
+        it.envelope, prefix=prefix_of(endpoint), seq=number, ack=endpoint.acknowledge(), sent_at=partition.context.now,
+        extras=Extras(origin=origin),
+    )  # fmt: skip
+    partition.transmission.transmit(active, encode(said), number)
+    partition.touch(active)
+
+
+def transmit_again(partition: Partition, active: Active, after: int) -> bool:
+    """Answer a RESEND: transmit the envelopes after a number again, as many as the step's budget allows.
+
+    Return False if the next of them is not kept.
+    """
+    expected = after + 1
+    for it in partition.unacknowledged.after(active, after):
+        if it.number != expected or not it.row:
+            break  # a later one is missing, or this step transmits it anyway
+        partition.transmission.transmit(active, it.value)
+        expected += 1
+        if partition.context.budget.is_read():
+            break
+    return expected > after + 1
+
+
+# -- the target ---------------------------------------------------------------------------------------------------
+
+
+def answer(partition: Partition, active: Active) -> None:
+    """Answer a FENCE from an endpoint that has just ended, or had ended before."""
+    endpoint = active.endpoint
+    said = Envelope(
+        prefix_of(endpoint), Kind.FENCED, -1, endpoint.acknowledge(), endpoint.next_out - 1,
+        sent_at=partition.context.now, extras=Extras(fence=endpoint.outcome()),
+    )  # fmt: skip
+    partition.transmission.transmit(active, encode(said))
+    partition.touch(active)
