@@ -300,11 +300,16 @@ class MessageInfo:
     def id(self) -> str:
         """Id of the message, the same in each run of its handler. Use it as the idempotency key for effects outside Kafka.
 
-        An edited message has a new id: the old id, a colon, and the id of the operator's command.
+        A message that was sent again on a new dialog (``resend``) keeps the id that it had on the first dialog. An edited message has a new id:
+        the old id, a colon, and the id of the operator's command.
         """
-        endpoint = self._draft.party.endpoint
+        endpoint, received = self._draft.party.endpoint, self._received
         side = "t" if endpoint.initiator else "i"
-        name = f"{uuid_text(endpoint.conversation)}:{side}:{self._received.seq}"
+        origin = received.extras.origin if received.extras is not None else None
+        conversation, number = (
+            (endpoint.conversation, received.seq) if origin is None else (origin.conversation_id, origin.seq)
+        )
+        name = f"{uuid_text(conversation)}:{side}:{number}"
         return f"{name}:{self._edited}" if self._edited else name
 
     @property

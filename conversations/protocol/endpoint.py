@@ -23,11 +23,13 @@ NEVER = (1 << 62) - 1
 """A deadline that never comes."""
 SECOND = 1_000_000
 
-OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED, State.SETTLING})
+OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED, State.FENCING_OUTBOUND, State.SETTLING})
 """States in which the messages of the peer are not given to handlers any more."""
 
 
-_BROKEN = frozenset({State.ERROR, State.FENCING, State.SETTLING})
+_ASKING = frozenset({State.FENCING, State.FENCING_OUTBOUND, State.SETTLING})
+"""States in which the peer is asked what it has accepted."""
+_BROKEN = _ASKING | {State.ERROR}
 """States after a breakdown: the lifetime has no effect any more."""
 _RESENDING = frozenset({State.CONVERSING, State.DISCONNECTED_OUTBOUND})
 """States in which a missing envelope is transmitted again."""
@@ -178,7 +180,7 @@ class Endpoint:
         if kept.code:
             self.error = Failure(kept.code, kept.description)
         self.recover = state is State.ERROR
-        if state is State.FENCING or state is State.SETTLING:
+        if state in _ASKING:
             self.fence_at = 0
 
     def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
@@ -234,6 +236,7 @@ class Endpoint:
     def settle(self) -> None:
         """End this side of a broken dialog, and ask the peer what it has accepted. The state must be ERROR."""
         self._move(Trigger.SETTLE)
+        self.renews = False
         self._ask_fence()
 
     def end_with_error(self, code: int, description: str) -> Transmit | None:
@@ -400,7 +403,7 @@ class Endpoint:
         failure = Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT))
         if envelope.code > 0:
             self._heard_last(before)
-        elif before is State.FENCING or before is State.SETTLING:
+        elif before in _ASKING:
             return (
                 Reaction.NOTHING
             )  # the dialog is broken already, and the answer to the FENCE tells what the peer has accepted
@@ -456,11 +459,19 @@ class Endpoint:
         self.fence_at = now + min(max(asked_for, first), last)
         return asked_for
 
-    def unanswered(self) -> Reaction:
+    def unanswered(self) -> None:
         """Give up on the peer's answer. What the peer has accepted stays unknown, so nothing is sent again."""
-        self.fence, self.fence_at = Fence.UNANSWERED, NEVER
-        self._move(Trigger.FENCED)
-        return self._after_fence()
+        self.fence, self.fence_at, self.renews = Fence.UNANSWERED, NEVER, False
+
+    def renewed(self) -> None:
+        """Close this side, because a new dialog carries on."""
+        self._move(Trigger.RENEWED)
+        self.timer = NEVER
+
+    def give_up_renewal(self) -> None:
+        """Note that there is no new dialog. If the application was not told of the error, the dialog is broken now, else it is closed."""
+        self._move(Trigger.GIVE_UP)
+        self.timer, self.firing, self.renews = NEVER, False, False
 
     def _fenced(self, envelope: Envelope) -> Reaction:
         before = self.state
@@ -471,22 +482,15 @@ class Endpoint:
 
     def _answered(self, envelope: Envelope) -> Reaction:
         outcome = envelope.extras.fence if envelope.extras is not None else None
-        if outcome is None or self.state not in (State.FENCING, State.SETTLING):
+        if outcome is None or self.state not in _ASKING:
             return Reaction.NOTHING
         if outcome.outcome == FORGOTTEN:
-            return self.unanswered()
+            self.unanswered()
+            return Reaction.ANSWERED
         self.fence, self.fence_at = Fence.ANSWERED, NEVER
         self.acked = max(self.acked, min(outcome.accepted, self.next_out - 1))
         complete = self.inbound.accepted >= outcome.transmitted and not outcome.dead_lettered
-        self.renews = self.renews and complete and self.acked < self.next_out - 1
-        self._move(Trigger.FENCED)
-        return self._after_fence()
-
-    def _after_fence(self) -> Reaction:
-        if self.fence is Fence.UNANSWERED:
-            self.renews = False
-        self.timer = NEVER if not self.renews else self.timer
-        self.firing = False
+        self.renews = self.renews and complete
         return Reaction.ANSWERED
 
     def outcome(self) -> FenceOutcome:

@@ -34,7 +34,9 @@ class State(IntEnum):
     """The dialog is over on this side; a tombstone remains."""
     FENCING = 7
     """The dialog broke. This side asks the peer what it has accepted, and sends the rest again on a new dialog."""
-    SETTLING = 8
+    FENCING_OUTBOUND = 8
+    """Like FENCING, after this side has ended."""
+    SETTLING = 9
     """This side has ended a broken dialog. It asks the peer what it has accepted, because it keeps envelopes without an answer."""
 
 
@@ -54,11 +56,13 @@ class Trigger(IntEnum):
     LIFETIME = 8
     FENCE = 9
     """The peer broke the dialog, and asks what this side has accepted."""
-    FENCED = 10
-    """The peer has said what it has accepted, or does not answer."""
-    RENEW = 11
+    RENEW = 10
     """The dialog broke, and what the peer has not accepted must be sent again on a new dialog."""
-    SETTLE = 12
+    RENEWED = 11
+    """The peer has said what it has accepted, and the rest was sent again on a new dialog."""
+    GIVE_UP = 12
+    """The peer has said what it has accepted, or does not answer, and there is no new dialog."""
+    SETTLE = 13
     """The application ends a broken dialog, and the peer must be asked what it has accepted."""
 
 
@@ -67,7 +71,7 @@ LOCAL = frozenset({Trigger.SEND, Trigger.END, Trigger.END_WITH_ERROR, Trigger.CL
 
 SO, SI, CO = State.STARTED_OUTBOUND, State.STARTED_INBOUND, State.CONVERSING
 DO, DI, ER, CD = State.DISCONNECTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR, State.CLOSED
-FE, SE = State.FENCING, State.SETTLING
+FE, FO, SE = State.FENCING, State.FENCING_OUTBOUND, State.SETTLING
 
 TRANSITIONS: dict[tuple[State, Trigger], State] = {
     # This side began the dialog and has sent nothing. The peer does not know of the dialog, so it gets no END or ERROR.
@@ -111,7 +115,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (DO, Trigger.ACKNOWLEDGED): CD,
     (DO, Trigger.LIFETIME): ER,
     (DO, Trigger.FENCE): CD,
-    (DO, Trigger.RENEW): SE,
+    (DO, Trigger.RENEW): FO,
     # The peer has ended: when this side ends, too, it sends no END or ERROR.
     (DI, Trigger.END): CD,
     (DI, Trigger.END_WITH_ERROR): CD,
@@ -137,7 +141,7 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     # The dialog broke, and the application is not told, because a new dialog will carry it on. Until then it may send, and replies are
     # handled. The peer's END, or an ERROR of its application, carries its last word on what it has accepted.
     (FE, Trigger.SEND): FE,
-    (FE, Trigger.END): SE,
+    (FE, Trigger.END): FO,
     (FE, Trigger.END_WITH_ERROR): SE,
     (FE, Trigger.CLEANUP): CD,
     (FE, Trigger.MESSAGE): FE,
@@ -145,15 +149,26 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (FE, Trigger.PEER_ERROR): ER,
     (FE, Trigger.ACKNOWLEDGED): FE,
     (FE, Trigger.LIFETIME): FE,
-    (FE, Trigger.FENCED): ER,
-    # This side has ended a broken dialog, and waits for the peer's last word.
+    (FE, Trigger.RENEWED): CD,
+    (FE, Trigger.GIVE_UP): ER,
+    # The same, after this side has ended.
+    (FO, Trigger.CLEANUP): CD,
+    (FO, Trigger.MESSAGE): FO,
+    (FO, Trigger.PEER_END): CD,
+    (FO, Trigger.PEER_ERROR): ER,
+    (FO, Trigger.ACKNOWLEDGED): CD,
+    (FO, Trigger.LIFETIME): FO,
+    (FO, Trigger.RENEWED): CD,
+    (FO, Trigger.GIVE_UP): ER,
+    # The application was told that the dialog is broken, and has ended this side. It waits for the peer's last word.
     (SE, Trigger.CLEANUP): CD,
     (SE, Trigger.MESSAGE): SE,
     (SE, Trigger.PEER_END): CD,
     (SE, Trigger.PEER_ERROR): CD,
     (SE, Trigger.ACKNOWLEDGED): CD,
     (SE, Trigger.LIFETIME): SE,
-    (SE, Trigger.FENCED): CD,
+    (SE, Trigger.RENEWED): CD,
+    (SE, Trigger.GIVE_UP): CD,
     # Over: late records change nothing.
     (CD, Trigger.MESSAGE): CD,
     (CD, Trigger.PEER_END): CD,
@@ -162,14 +177,9 @@ TRANSITIONS: dict[tuple[State, Trigger], State] = {
     (CD, Trigger.LIFETIME): CD,
 }
 
-TRANSITIONS |= {
-    (state, trigger): state
-    for state in State
-    for trigger in (Trigger.FENCE, Trigger.FENCED)
-    if (state, trigger) not in TRANSITIONS
-}
+TRANSITIONS |= {(state, Trigger.FENCE): state for state in State if (state, Trigger.FENCE) not in TRANSITIONS}
 
-DECIDED = frozenset({Trigger.RENEW, Trigger.SETTLE})
+DECIDED = frozenset({Trigger.RENEW, Trigger.RENEWED, Trigger.GIVE_UP, Trigger.SETTLE})
 """Triggers that the owner of a broken dialog decides on. Each is possible only in the states that ``TRANSITIONS`` names."""
 
 REFUSALS: dict[tuple[State, Trigger], LocalCode] = {
@@ -180,6 +190,9 @@ REFUSALS: dict[tuple[State, Trigger], LocalCode] = {
     (DO, Trigger.END_WITH_ERROR): END_REFUSED,
     (DI, Trigger.SEND): SEND_REFUSED,
     (ER, Trigger.SEND): SEND_REFUSED,
+    (FO, Trigger.SEND): SEND_REFUSED,
+    (FO, Trigger.END): END_REFUSED,
+    (FO, Trigger.END_WITH_ERROR): END_REFUSED,
     (SE, Trigger.SEND): SEND_REFUSED,
     (SE, Trigger.END): END_REFUSED,
     (SE, Trigger.END_WITH_ERROR): END_REFUSED,
@@ -203,6 +216,7 @@ _WHAT = {
     State.DISCONNECTED_INBOUND: "the peer has ended it",
     State.ERROR: "it was ended with an error",
     State.CLOSED: "it is over",
+    State.FENCING_OUTBOUND: "this side has ended it",
     State.SETTLING: "it broke, and this side has ended it",
 }
 

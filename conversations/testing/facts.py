@@ -161,6 +161,8 @@ class Facts:
         if letters.HELD in headers:
             return  # the letter is a copy of a held message, which is not settled
         envelope = decode(record.value() or b"")
+        if reason == letters.UNDELIVERABLE:
+            self._note_sent(envelope, envelope.prefix.to_service)
         if letters.UNCERTAIN in headers:
             self.uncertain[_direction(envelope)].add(envelope.seq)
         elif envelope.kind is Kind.MESSAGE:

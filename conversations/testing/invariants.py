@@ -255,6 +255,9 @@ def _check_sum(facts: Facts, service: str, direction: Direction, found: Endpoint
     """Check that each message in a sender's count is in the topics, or was discarded by the sender. No other message may be there."""
     count = found.transmitted + 1 if isinstance(found, rows.Tombstone) else found.next_out
     there = {number for number in facts.sent.get(direction, ()) if number < count}
+    there |= facts.with_sender[direction]
+    if facts.replaced_by(direction):
+        there |= set(range(facts.accepted(direction) + 1, count))
     if len(there) < count - found.discarded:
         missing = sorted(set(range(count)) - there)
         raise AssertionError(

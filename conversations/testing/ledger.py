@@ -92,7 +92,7 @@ class Ledger:
         if kind is Kind.RESEND:
             self._asked.add((conversation, not from_initiator))
         last = self._spoken.get((conversation, from_initiator), NONE)
-        if number != NONE and number < last and not self._is_again(conversation, from_initiator, number):
+        if number != NONE and number < last and (conversation, from_initiator) not in self._asked:
             raise AssertionError(f"invariant 3 (in order): {conversation.hex()} sends number {number} after {last}")
         self._spoken[conversation, from_initiator] = max(last, number)
 

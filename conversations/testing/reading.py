@@ -31,6 +31,8 @@ class DeadLetter:
     message_type: str
     value: bytes
     """Bytes of the record as it was sent."""
+    is_uncertain: bool = False
+    """True if this side sent the message, and does not know whether the peer has accepted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +112,5 @@ def _letter(record: MemoryRecord) -> DeadLetter:
         sequence=int(headers.get(letters.SEQUENCE, "-1")),
         message_type=headers.get(letters.MESSAGE_TYPE, ""),
         value=record.value() or b"",
+        is_uncertain=letters.UNCERTAIN in headers,
     )

@@ -189,6 +189,7 @@ def answered(partition: Partition, active: Active) -> Task | None:
     partition.touch(active)
     if renewals.renew(partition, active):
         return None
+    active.endpoint.give_up_renewal()
     if active.endpoint.state is State.ERROR:
         partition.parking.close(active)
         return broken(partition, active, by=active.endpoint.peer)

@@ -40,7 +40,7 @@ from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 from conversations.worker.records import arrival_of
 
-_GOES_ON = frozenset({State.STARTED_OUTBOUND, State.CONVERSING, State.FENCING})
+_GOES_ON = frozenset({State.STARTED_OUTBOUND, State.CONVERSING, State.FENCING, State.FENCING_OUTBOUND})
 """States in which a client that waits for a message may still get it."""
 
 
@@ -175,7 +175,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
     now = partition.context.now
     if said.kind is Kind.END:
         value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), partition.context.stamp)
-        if endpoint.state is State.SETTLING:
+        if endpoint.state is State.FENCING_OUTBOUND:
             partition.unacknowledged.keep(active, said.seq, value[len(active.out_prefix()) :])
         else:
             partition.transmission.transmit(active, value, said.seq)

@@ -7,7 +7,7 @@ dialog begins in the transaction in which the old one ends (design decision 0038
 
     CONVERSING --the dialog breaks--> FENCING --FENCED--> a new dialog, and this one is CLOSED
                                                  '------> ERROR (on_error), if there can be no new dialog
-    ERROR --the application ends, and something is not acknowledged--> SETTLING --FENCED--> CLOSED, and the rest becomes dead letters
+    ERROR --the application ends this side--> SETTLING --FENCED--> CLOSED, and the rest becomes dead letters
 
 There is no new dialog in five cases: the error does not allow it (``code_table``), the target has not answered in time or has forgotten the
 dialog, it has given up on messages that it had accepted, some of its replies are missing, or the dialog is the last of its generations.
@@ -25,7 +25,6 @@ from conversations.protocol.envelope import Envelope, Extras, Kind, Origin, enco
 from conversations.protocol.events import ConversationId, Renewed
 from conversations.protocol.fences import GENERATIONS, Chain
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.states import State
 from conversations.protocol.times import later
 from conversations.worker import outbound, undelivered
 from conversations.worker.active import Active
@@ -83,8 +82,7 @@ def renew(partition: Partition, active: Active) -> bool:
         ConversationId(uuid_text(endpoint.conversation)), ConversationId(uuid_text(new.endpoint.conversation)), generation,
         error.code if error is not None else 0, len(remaining),
     ))  # fmt: skip
-    if endpoint.state is State.ERROR:
-        endpoint.end()
+    endpoint.renewed()
     outbound.conclude(partition, active, replaced_by=new.endpoint.conversation)
     return True
 

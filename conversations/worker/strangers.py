@@ -100,11 +100,13 @@ def _unheard(partition: Partition, item: Arrival) -> None:
 def _fence_unknown(partition: Partition, item: Arrival) -> None:
     """Answer the FENCE of a conversation that has no endpoint and no tombstone here.
 
-    If its first message may still begin an endpoint, a tombstone makes sure that it does not: nothing is accepted. If not, this side may have
-    forgotten the conversation.
+    While this side would remember the conversation, nothing of it was accepted; a tombstone makes sure that its first message does not begin an
+    endpoint later. After that, this side may have forgotten the conversation.
     """
     prefix = item.envelope.prefix
-    if item.log_time < prefix.accept_until:
+    # A tombstone stays for the period ``grace`` after ``accept_until``. So until then, there would be one if there had been an endpoint.
+    remembers_until = prefix.accept_until + partition.context.periods.grace
+    if max(item.log_time, partition.progress.row.queue_time) < remembers_until:
         _entomb(partition, item.active, item.envelope, item.envelope.code)
         _answer_fence(partition, item, FenceOutcome(NONE, NONE, State.CLOSED.name, False))
     else:

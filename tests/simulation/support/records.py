@@ -1,15 +1,26 @@
 """Records that a test writes itself into queues and commands topics, like a foreign implementation of a peer, or a replay."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 from conversations.ports import Out
 from conversations.protocol.command import Command, Operation, encode_command
 from conversations.protocol.endpoint import SECOND
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import (
+    HEADER_NAME,
+    Envelope,
+    Kind,
+    Prefix,
+    decode,
+    encode,
+    header_of,
+    split_header,
+    tail_start,
+)
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.topics import COMMANDS, QUEUE, partition_of, service_topic
 from conversations.testing import Simulation
-from conversations.testing.reading import visible
+from conversations.testing.reading import state_of, visible
 
 HOUR = 3_600 * SECOND
 
@@ -86,3 +97,31 @@ class Stop:
 
 def same_partition(first: str, second: str, count: int) -> bool:
     return partition_of(first.encode(), count) == partition_of(second.encode(), count)
+
+
+def lose(sim: Simulation, is_lost: Callable[[str, Kind, int], bool], *, only_first: bool = False) -> None:
+    """Lose the records for which ``is_lost(service, kind, number)`` is True, until ``pass_all``.
+
+    With ``only_first``, only records of conversations that have records already are lost.
+    """
+    known = {envelope.prefix.conversation_id for service in sim.broker.services for envelope in queued(sim, service)}
+
+    def check(out: Out) -> bool:
+        headers = dict(out.headers or ())
+        if HEADER_NAME not in headers or not out.topic.endswith(f".{QUEUE}"):
+            return False
+        conversation, _, kind, number = split_header(headers[HEADER_NAME])
+        return is_lost(out.topic.split(".")[1], kind, number) and (not only_first or conversation in known)
+
+    sim.broker.stop = check
+
+
+def rows_of(sim: Simulation, service: str, kind: bytes) -> list[bytes]:
+    """Return the keys of a service's rows of one kind."""
+    return [key for table in state_of(sim.broker, service) for key in table if key.startswith(kind)]
+
+
+def pass_all(sim: Simulation) -> None:
+    """Let all records arrive from now on. The records that were stopped are lost."""
+    sim.broker.stop = lambda _: False
+    sim.broker.stopped.clear()

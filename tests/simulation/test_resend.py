@@ -1,0 +1,404 @@
+"""Resend: what the target has not accepted is sent again on a new dialog, once, or comes back to the initiator."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from conversations import Contract, Dialog, PeerError, PoisonPolicy, Service, Then
+from conversations.config import Limits, WorkerSettings
+from conversations.protocol.envelope import Kind
+from conversations.testing import Simulation
+from tests.simulation.support import records
+from tests.simulation.support.services import Say
+
+HOUR = timedelta(hours=1)
+
+
+def contract(resend: str = "automatic", lifetime: timedelta = HOUR) -> Contract:
+    return Contract("Talk", sent_by_any=[Say], lifetime=lifetime, resend=resend)  # type: ignore[arg-type]
+
+
+class Target:
+    """A service that keeps what it handles: the text and the id of each message."""
+
+    def __init__(self, talk: Contract, poison: PoisonPolicy | None = None) -> None:
+        self.handled: list[str] = []
+        self.ids: list[str] = []
+        self.codes: list[int] = []
+        self.fails: Callable[[str], bool] = lambda text: False
+        self.service = service = Service("target", accepts=[talk], poison=[poison] if poison is not None else [])
+
+        @service.on(Say)
+        def said(message: Say, dialog: Dialog) -> None:
+            if self.fails(message.text):
+                raise ValueError(message.text)
+            self.handled.append(message.text)
+            self.ids.append(dialog.message.id)
+            if message.text == "end":
+                dialog.end()
+            if message.text == "error":
+                dialog.end_with_error(7, "enough")
+
+        @service.on_error()
+        def broken(error: PeerError, dialog: Dialog) -> None:
+            self.codes.append(error.code)
+
+
+class Source:
+    """A service that speaks when a text comes by its inlet, and that keeps what its ``on_error`` is given."""
+
+    def __init__(self, talk: Contract, *, by_hand: bool = False) -> None:
+        self.codes: list[int] = []
+        self.pending: list[list[str]] = []
+        self.replies: list[str] = []
+        self.inlet = Contract("Inlet", sent_by_initiator=[Say], lifetime=None)
+        self.service = service = Service("source", accepts=[self.inlet], initiates=[talk])
+
+        @service.on(Say, contract=self.inlet)
+        def inlet(message: Say, dialog: Dialog) -> None:
+            group = dialog.group
+            open_ones = [it for it in group.dialogs(talk) if it.is_open]
+            speaker = open_ones[0] if open_ones else group.begin_dialog("target", talk, wait_for_service=True)
+            for text in message.text.split():
+                if text == "bye":
+                    speaker.end()
+                else:
+                    speaker.send(Say(text=text))
+
+        @service.on(Say, contract=talk)
+        def reply(message: Say, dialog: Dialog) -> None:
+            self.replies.append(message.text)
+
+        @service.on_error(talk)
+        def broken(error: PeerError, dialog: Dialog) -> None:
+            self.codes.append(error.code)
+            self.pending.append([message.body.text for message in dialog.pending])
+            if by_hand and error.can_resend and dialog.pending:
+                dialog.resend()
+
+
+def test_a_dialog_that_breaks_goes_on_with_what_was_not_accepted() -> None:
+    """-8489 while two of four messages are on their way: the new dialog has exactly these two, and nobody is told of an error."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a b"))
+        sim.run()
+        sim.broker.stop = records.is_to("target", 2, 3)
+        web.send(Say(text="c d"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        sim.broker.resume()
+        sim.run()
+        assert target.handled == ["a", "b", "c", "d"]
+        assert source.codes == []
+        first = target.ids[0].split(":")[0]
+        assert target.ids == [f"{first}:i:{number}" for number in range(4)]
+        assert sim.dead_letters("source") == sim.dead_letters("target") == []
+        sim.check_invariants()
+
+
+SAID = (Kind.MESSAGE, Kind.END)
+
+
+def undelivered(sim: Simulation, service: str = "source") -> list[tuple[int, str, int]]:
+    return sorted((it.sequence, it.reason, it.code) for it in sim.dead_letters(service))
+
+
+def test_a_message_whose_acknowledgement_is_lost_is_not_sent_again() -> None:
+    """The target has accepted it, and says so when it is asked. Service Broker would send it twice here (seed 000)."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        records.lose(
+            sim,
+            lambda to, kind, number: (to == "source" and kind is Kind.ACK) or (to == "target" and number == 2),
+            only_first=True,
+        )
+        web.send(Say(text="b c"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        records.pass_all(sim)
+        sim.run()
+        assert target.handled == ["a", "b", "c"]
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_on_error_sees_what_is_pending_and_may_send_it_again(by_hand: bool) -> None:
+    """Without resend() it becomes dead letters of its sender, with its bytes."""
+    talk = contract("by-hand", lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk, by_hand=by_hand)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        records.lose(
+            sim,
+            lambda to, kind, number: (
+                to == "target"
+                and number
+                in (
+                    1,
+                    2,
+                )
+            ),
+            only_first=True,
+        )
+        web.send(Say(text="b c"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        records.pass_all(sim)
+        sim.run()
+        sim.advance(timedelta(minutes=1))
+        assert source.codes == [-8489]
+        assert source.pending == [["b", "c"]]
+        assert target.handled == (["a", "b", "c"] if by_hand else ["a"])
+        assert undelivered(sim) == ([] if by_hand else [(1, "undeliverable", -8489), (2, "undeliverable", -8489)])
+        assert sim.dead_letters("target") == []
+        sim.check_invariants()
+
+
+def test_without_resend_the_target_keeps_what_it_does_not_accept() -> None:
+    """resend="off": no row at the initiator, and the bytes are in the target's letters."""
+    talk = contract("off", lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a error"))
+        sim.run()
+        assert not records.rows_of(sim, "source", b"U")
+        web.send(Say(text="b"))
+        sim.run()
+        sim.advance(timedelta(minutes=30))
+        assert source.codes == [7, -8489]
+        assert sim.dead_letters("source") == []
+        sim.check_invariants()
+
+
+def test_a_target_that_never_answers_is_asked_for_ten_minutes() -> None:
+    """Then on_error is called, and the letters say that the target may have accepted their messages."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    source = Source(talk)
+    with Simulation(source.service) as sim:
+        sim.broker.create_service("target", 3)
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a b"))
+        sim.run()
+        sim.advance(timedelta(minutes=12))
+        assert source.codes == []
+        fences = [it for it in records.queued(sim, "target") if it.kind is Kind.FENCE]
+        assert 5 <= len(fences) <= 15
+        sim.advance(timedelta(minutes=5))
+        assert source.codes == [-8489]
+        assert undelivered(sim) == [(0, "undeliverable", -8489), (1, "undeliverable", -8489)]
+        assert all(it.is_uncertain for it in sim.dead_letters("source"))
+        late = Target(talk)
+        sim.deploy(late.service)
+        sim.run()
+        assert late.handled == []
+        sim.check_invariants()
+
+
+def test_the_fourth_generation_does_not_begin() -> None:
+    """A target that never gets the messages breaks three replacements; then they are dead letters of the initiator."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        records.lose(sim, lambda to, kind, number: to == "target" and kind in SAID)
+        web.send(Say(text="b bye"))
+        sim.run()
+        for _ in range(5):
+            sim.advance(timedelta(minutes=8))
+        assert source.codes == [-8489]
+        assert source.pending == [["b"]]
+        assert undelivered(sim) == [(0, "undeliverable", -8489)]
+        conversations = {it.prefix.conversation_id for it in records.queued(sim, "target")}
+        assert len(conversations) == 4
+        assert target.handled == ["a"]
+        sim.check_invariants()
+
+
+def test_the_end_is_sent_again_too() -> None:
+    """What the initiator had said before the dialog broke is complete on the new dialog, its END included."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        records.lose(sim, lambda to, kind, number: to == "target" and kind in SAID, only_first=True)
+        web.send(Say(text="b bye"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        records.pass_all(sim)
+        sim.run()
+        sim.advance(timedelta(minutes=1))
+        assert target.handled == ["a", "b"]
+        assert source.codes == []
+        assert [name for name in sim.open_dialogs() if name != web.id] == []
+        sim.check_invariants()
+
+
+def test_what_is_sent_while_the_target_is_asked_goes_to_the_new_dialog() -> None:
+    """The application does not notice that the dialog broke: it may send, and its messages follow in order."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        records.lose(
+            sim, lambda to, kind, number: to == "target" and (kind is Kind.FENCE or number == 1), only_first=True
+        )
+        web.send(Say(text="b"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        web.send(Say(text="c d"))
+        sim.run()
+        assert target.handled == ["a"]
+        records.pass_all(sim)
+        sim.advance(timedelta(minutes=2))
+        assert target.handled == ["a", "b", "c", "d"]
+        assert source.codes == []
+        sim.check_invariants()
+
+
+def test_messages_are_not_sent_again_if_the_target_gave_up_on_accepted_ones() -> None:
+    """The target held an accepted message, which is now its dead letter. To send the later ones without it would break the order."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk, PoisonPolicy(delays=[], then=Then.HOLD)), Source(talk)
+    target.fails = lambda text: text == "a"
+    with Simulation(target.service, source.service, raise_failures=False) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        records.lose(sim, lambda to, kind, number: to == "target" and number == 1, only_first=True)
+        web.send(Say(text="b"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        records.pass_all(sim)
+        sim.advance(timedelta(minutes=2))
+        assert source.codes == [-8489]
+        assert source.pending == [["b"]]
+        assert target.handled == []
+        assert undelivered(sim) == [(1, "undeliverable", -8489)]
+        sim.check_invariants()
+
+
+def test_a_breach_is_never_sent_again() -> None:
+    """-8408: the target does not know the contract. Its messages come back to the application, and to the operators."""
+    talk, other = contract(), Contract("Other", sent_by_any=[Say])
+    target, source = Target(other), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a b"))
+        sim.run()
+        sim.advance(timedelta(minutes=1))
+        assert source.codes == [-8408]
+        assert source.pending == [["a", "b"]]
+        assert undelivered(sim) == [(0, "undeliverable", -8408), (1, "undeliverable", -8408)]
+        assert sim.dead_letters("target") == []
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("word", ["end", "error"])
+def test_what_meets_the_targets_end_comes_back(word: str) -> None:
+    """The target ended its side: its END, or its ERROR, says what it has accepted. Nobody needs to ask."""
+    talk = contract("by-hand")
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        records.lose(sim, lambda to, kind, number: to == "target" and number == 1)
+        web.send(Say(text=f"{word} late bye"))
+        sim.run()
+        sim.broker.resume()
+        sim.run()
+        sim.advance(timedelta(minutes=1))
+        assert target.handled == [word]
+        assert source.codes == ([7] if word == "error" else [])
+        code = 7 if word == "error" else 0
+        assert undelivered(sim) == [(1, "undeliverable", code)]
+        assert [it for it in records.queued(sim, "target") if it.kind is Kind.FENCE] == []
+        assert [name for name in sim.open_dialogs() if name != web.id] == []
+        sim.check_invariants()
+
+
+def test_a_missing_message_is_transmitted_again() -> None:
+    """RESEND: the initiator still has the row. The dialog goes on, in order."""
+    talk = contract("by-hand")
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        records.lose(sim, lambda to, kind, number: to == "target" and number == 1)
+        web.send(Say(text="b"))
+        sim.run()
+        records.pass_all(sim)
+        web.send(Say(text="c d"))
+        sim.run()
+        sim.advance(timedelta(seconds=10))
+        assert target.handled == ["a", "b", "c", "d"]
+        assert source.codes == []
+        sim.check_invariants()
+
+
+def test_rows_go_when_their_messages_are_acknowledged() -> None:
+    """Nothing is left of a dialog that both sides have ended."""
+    talk = contract()
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a b c"))
+        sim.run()
+        assert records.rows_of(sim, "source", b"U")
+        sim.advance(timedelta(seconds=10))
+        assert not records.rows_of(sim, "source", b"U")
+        assert sim.worker("source").partitions[0].unacknowledged.bytes == 0
+        sim.check_invariants()
+
+
+def test_above_a_limit_messages_are_sent_but_not_kept() -> None:
+    """The event NOT_KEPT says so. What the target does not accept then is kept by the target."""
+    talk = contract("by-hand")
+    target, source = Target(talk), Source(talk)
+    limits = Limits(dialog_bytes=1_500)
+    with Simulation(target.service, source.service, settings=WorkerSettings(limits=limits)) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text=" ".join("abcdefghijklmnopqrstuvwxyz"[:20])))
+        sim.run()
+        assert len(target.handled) == 20
+        sim.check_invariants()
+
+
+def test_a_worker_that_dies_while_it_asks_goes_on_asking() -> None:
+    """FENCING is a state of the row: the next owner asks again, and the messages are sent once."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        records.lose(
+            sim, lambda to, kind, number: to == "target" and (kind is Kind.FENCE or number == 1), only_first=True
+        )
+        web.send(Say(text="b"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        sim.crash("source")
+        sim.run()
+        web.send(Say(text="c"))
+        sim.run()
+        records.pass_all(sim)
+        sim.advance(timedelta(minutes=2))
+        assert target.handled == ["a", "b", "c"]
+        sim.check_invariants()
