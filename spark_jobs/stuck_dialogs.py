@@ -53,8 +53,13 @@ DAY, HOUR, PATIENCE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=5
 SHOWN = 100
 NEEDED = "DEFPRT"
 """Kinds of state rows that are needed to find stuck dialogs."""
-_AWAITING = (State.CONVERSING.name, State.DISCONNECTED_OUTBOUND.name)
-"""States in which the peer owes an acknowledgement of sent messages."""
+_AWAITING = tuple(
+    it.name
+    for it in (
+        State.CONVERSING, State.DISCONNECTED_OUTBOUND, State.FENCING, State.FENCING_OUTBOUND, State.SETTLING,
+    )
+)  # fmt: skip
+"""States in which the peer owes an acknowledgement of sent messages, or the answer what it has accepted."""
 
 
 @dataclass(frozen=True)

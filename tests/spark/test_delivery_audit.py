@@ -39,7 +39,7 @@ from tests.spark.support.talking_services import CHATS, COPIED, EACH, SAID, Talk
 from tests.spark.support.topics import Topics, topics_of_kafka, topics_of_memory
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 Place = tuple[str | None, bool | None]
 """Dialog, and direction: to its target; a service's name where a fault is of no dialog."""
 

@@ -13,7 +13,7 @@ from pyspark.sql.functions import col
 from conversations import Contract, MessageType
 from conversations.config import Kafka
 from conversations.protocol.admission import Rule
-from conversations.protocol.envelope import Kind, encode
+from conversations.protocol.envelope import Extras, FenceOutcome, Kind, Origin, encode
 from spark_jobs.errors import SourceError, explained
 from spark_jobs.reading.bodies import body_of
 from spark_jobs.reading.dialogs import in_order, read_dialogs, read_set_aside, stream_dialogs, stream_set_aside
@@ -128,6 +128,26 @@ def test_what_is_no_message_is_kept_beside_with_its_bytes_and_why(
     assert bytes(next(row for row in found if row.why.endswith("another partition")).value) == value
     assert drained(stream_set_aside(spark, bootstrap=kafka, service="loans"), tmp_path).count() == 8
     assert read_dialogs(spark, bootstrap=kafka, service="loans").count() == 1
+
+
+def test_what_belongs_to_a_broken_dialog_is_judged_as_its_owner_does(
+    spark: SparkSession, kafka: Kafka, queues: Queues
+) -> None:
+    """A message that was sent first on another dialog is a message; a FENCE and its answer are not, and are not set aside."""
+    talk = Talk()
+    first, fence, bare, fenced = talk.ask(0), talk.end(-1), talk.end(-1), talk.acknowledgement(-1)
+    first.extras = Extras(origin=Origin(b"\7" * 16, 1, 5))
+    fence.kind = bare.kind = Kind.FENCE
+    fence.code = -8489
+    fenced.kind, fenced.extras = Kind.FENCED, Extras(fence=FenceOutcome(4, -1, "CLOSED", False))
+    wrong = [talk.ask(number) for number in (1, 2, 3)]
+    wrong[0].extras = Extras(origin=Origin(b"\7" * 16, 4, 9))
+    wrong[1].extras = Extras(origin=Origin(b"\7" * 16, 1, 1))
+    wrong[2].extras = fenced.extras
+    queues.say_all([first, fence, bare, fenced, *wrong])
+    found = read_set_aside(spark, bootstrap=kafka).collect()
+    assert sorted(row.why for row in found) == sorted([Rule.FENCE, *[Rule.FIELDS] * 3])
+    assert [row.sequence for row in read_dialogs(spark, bootstrap=kafka).collect()] == [0]
 
 
 def test_a_body_that_is_not_what_its_type_says_is_null_and_its_bytes_are_there(
