@@ -17,7 +17,7 @@ from conversations.protocol.envelope import Envelope, FenceOutcome, Kind, Prefix
 from conversations.protocol.fences import FORGOTTEN, GENERATIONS, Chain, Fence
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
-from conversations.protocol.states import TRANSITIONS, State, Trigger, check_timer, refuse
+from conversations.protocol.states import ASKING, TRANSITIONS, State, Trigger, check_timer, refuse
 
 NEVER = (1 << 62) - 1
 """A deadline that never comes."""
@@ -27,9 +27,7 @@ OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED, State.
 """States in which the messages of the peer are not given to handlers any more."""
 
 
-_ASKING = frozenset({State.FENCING, State.FENCING_OUTBOUND, State.SETTLING})
-"""States in which the peer is asked what it has accepted."""
-_BROKEN = _ASKING | {State.ERROR}
+_BROKEN = ASKING | {State.ERROR}
 """States after a breakdown: the lifetime has no effect any more."""
 _RESENDING = frozenset({State.CONVERSING, State.DISCONNECTED_OUTBOUND})
 """States in which a missing envelope is transmitted again."""
@@ -180,7 +178,7 @@ class Endpoint:
         if kept.code:
             self.error = Failure(kept.code, kept.description)
         self.recover = state is State.ERROR
-        if state in _ASKING:
+        if state in ASKING:
             self.fence_at = 0
 
     def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
@@ -403,7 +401,7 @@ class Endpoint:
         failure = Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT))
         if envelope.code > 0:
             self._heard_last(before)
-        elif before in _ASKING:
+        elif before in ASKING:
             return (
                 Reaction.NOTHING
             )  # the dialog is broken already, and the answer to the FENCE tells what the peer has accepted
@@ -482,7 +480,7 @@ class Endpoint:
 
     def _answered(self, envelope: Envelope) -> Reaction:
         outcome = envelope.extras.fence if envelope.extras is not None else None
-        if outcome is None or self.state not in _ASKING:
+        if outcome is None or self.state not in ASKING:
             return Reaction.NOTHING
         if outcome.outcome == FORGOTTEN:
             self.unanswered()

@@ -135,7 +135,7 @@ def test_a_lifetime_ends_on_both_sides_with_8489() -> None:
 
 @pytest.mark.parametrize(("minutes", "handled"), [(2, True), (10, False)])
 def test_a_service_that_comes_up_handles_only_dialogs_that_still_live(minutes: int, handled: bool) -> None:
-    """The sender of the other one was told -8489: its message is refused with the same, and its bytes are kept."""
+    """The sender of the other one was told -8489: its message is refused with the same, and comes back to its sender."""
     service, codes = stubborn(ECHO)
     with Simulation() as sim:
         sim.broker.create_service("stubborn", 3)
@@ -149,8 +149,9 @@ def test_a_service_that_comes_up_handles_only_dialogs_that_still_live(minutes: i
         assert dialog.error is not None
         assert dialog.error.code == -8489
         assert codes == [-8489] * handled
-        letters = [(letter.reason, letter.code) for letter in sim.dead_letters("stubborn")]
-        assert letters == ([] if handled else [("refused", -8489)])
+        letters = [(letter.reason, letter.code, letter.is_uncertain) for letter in sim.dead_letters("web")]
+        assert letters == ([] if handled else [("undeliverable", -8489, False)])
+        assert sim.dead_letters("stubborn") == []
         assert sim.open_dialogs() == []
         sim.check_invariants()
 
@@ -171,7 +172,7 @@ def test_a_lifetime_of_the_dialog_wins_over_the_contracts() -> None:
 
 
 def test_a_contract_that_is_not_accepted_is_refused_once() -> None:
-    """-8408: one error for the conversation, however many messages follow; every message's bytes are kept."""
+    """-8408: one error for the conversation, however many messages follow; every message comes back to its sender."""
     with Simulation(services.echo()) as sim:
         dialog = sim.peer("web").begin_dialog("echo", COUNTING)
         for amount in range(3):
@@ -180,8 +181,10 @@ def test_a_contract_that_is_not_accepted_is_refused_once() -> None:
         assert dialog.error
         assert dialog.error.code == -8408
         assert [e.code for e in records.queued(sim, "web") if e.kind is Kind.ERROR] == [-8408]
-        assert sorted(letter.sequence for letter in sim.dead_letters("echo")) == [0, 1, 2]
-        assert sim.dead_letters("echo")[0].reason == "refused"
+        assert sim.dead_letters("echo") == []
+        assert [(it.sequence, it.reason) for it in sim.dead_letters("web")] == [
+            (at, "undeliverable") for at in range(3)
+        ]
         assert sim.open_dialogs() == []
 
 
@@ -198,7 +201,7 @@ def test_a_first_message_that_comes_too_late_is_refused() -> None:
         assert dialog.error
         assert dialog.error.code == -8462
         assert [e.code for e in records.queued(sim, "web") if e.kind is Kind.ERROR] == [-8462]
-        assert [letter.sequence for letter in sim.dead_letters("echo")] == [0, 1]
+        assert [letter.sequence for letter in sim.dead_letters("web")] == [0, 1]
         assert sim.open_dialogs() == []
 
 
@@ -317,7 +320,7 @@ def test_the_fourth_failure_ends_the_dialog_with_error_500() -> None:
 
 
 def test_what_follows_a_poison_message_is_kept_as_dead_letters() -> None:
-    """Followers are not handled out of order: their bytes are kept, reason after-end."""
+    """Followers are not handled out of order: their sender keeps their bytes."""
     with Simulation(services.moody(), raise_failures=False) as sim:
         dialog = sim.peer("web").begin_dialog("moody", ECHO)
         for text in ("poison", "b", "c"):
@@ -325,8 +328,12 @@ def test_what_follows_a_poison_message_is_kept_as_dead_letters() -> None:
         sim.run()
         letters = sim.dead_letters("moody")
         assert [(letter.sequence, letter.reason) for letter in letters] == [
-            (0, "handler-failed"), (1, "after-end"), (2, "after-end"),
-        ]  # fmt: skip
+            (0, "handler-failed"),
+        ]
+        assert [(it.sequence, it.reason) for it in sim.dead_letters("web")] == [
+            (1, "undeliverable"),
+            (2, "undeliverable"),
+        ]
         sim.check_invariants()
 
 

@@ -102,11 +102,14 @@ def test_messages_that_cross_our_end_are_discarded_and_counted() -> None:
     assert endpoint.owes_ack(0)
 
 
-def test_an_error_that_meets_our_end_is_dropped() -> None:
-    """Service Broker's fire-and-forget: a side that ended hears no more."""
+def test_an_error_that_meets_our_end_is_told_to_the_application() -> None:
+    """Service Broker drops it. Then a side that said END hears nothing of messages that the peer has not accepted (fire and forget)."""
     endpoint = conversing()
     endpoint.end()
-    assert endpoint.receive(envelope(Kind.ERROR, 0, code=3), 0, 10) is Reaction.DISCARD
+    assert endpoint.receive(envelope(Kind.ERROR, 0, code=3), 0, 10) is Reaction.ERROR
+    assert endpoint.state is State.ERROR
+    assert endpoint.error is not None
+    endpoint.end()
     assert endpoint.state is State.CLOSED
 
 

@@ -51,6 +51,6 @@ def test_a_field_that_nobody_reads_is_said_to_be_reserved_and_no_other(
 
 
 def test_so_is_a_kind_that_nobody_sends() -> None:
-    used = {"MESSAGE", "END", "ERROR", "ACK", "RESEND"}
+    used = {"MESSAGE", "END", "ERROR", "ACK", "RESEND", "FENCE", "FENCED"}
     assert used <= names_read("conversations")
     assert {kind.name for kind in Kind} - used == {name for name, what in table().items() if what == "kinds"}
