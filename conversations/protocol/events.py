@@ -315,8 +315,8 @@ class DialogEnding(ToolEvent):
     service: str
     at: int
     conversation: ConversationId
-    from_initiator: bool
-    """True if the peer of this side began the dialog."""
+    initiator: bool
+    """True if this side began the dialog."""
     action: str
     """``end``, ``end with error`` or ``cleanup``."""
     code: int

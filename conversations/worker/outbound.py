@@ -75,7 +75,8 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
             partition.touch(active)
     if active.endpoint.state is State.CLOSED and active.endpoint.inbound.held:
-        close(partition, active)  # only the dialog of a handler is closed again after the draft; a command has no handler
+        # Only the dialog of a handler is closed after its draft. A command has no handler, and a draft may close other dialogs, too.
+        close(partition, active)
 
 
 # -- operations on one endpoint --------------------------------------------------------------------------------
