@@ -35,7 +35,12 @@ WHY = {
 """Why no dialog waits for a letter, by the reason of the letter."""
 
 
-_DECISIONS = {letters.SKIPPED: "skipped", letters.EDITED: "edited", letters.PARKED_AT_END: "its dialog was ended"}
+_DECISIONS = {
+    letters.SKIPPED: "skipped",
+    letters.EDITED: "edited",
+    letters.PARKED_AT_END: "its dialog was ended",
+    letters.HELD_AT_END: "its dialog was ended",
+}
 """What an operator decided, by the reason of the letter that the decision wrote."""
 
 
@@ -176,7 +181,8 @@ def described_kept(kept: KeptLetter) -> str:
 
 
 def _decision(it: OpenLetter) -> str:
-    return f"{_DECISIONS.get(it.reason, 'decided')} by {it.decided_by}: {it.decided_why}"
+    where = " (events --event DIALOG_ENDING has its reason)" if it.decided_why.startswith("command ") else ""
+    return f"{_DECISIONS.get(it.reason, 'decided')} by {it.decided_by}: {it.decided_why}{where}"
 
 
 def _error(code: int) -> str:
