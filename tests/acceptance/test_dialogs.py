@@ -107,7 +107,7 @@ def shows(desk: Desk, one: str) -> None:
         r"deadline +the dialog's lifetime ends in 4h\d+m \(.*\): then this message becomes a dead letter .* -8489", text
     )
     assert re.search(
-        r"lifetime +ends in 4h\d+m .* 2 parked records become dead letters", desk.text("dialogs", "show", one)
+        r"lifetime +ends in 4h\d+m .* 2 parked messages become dead letters", desk.text("dialogs", "show", one)
     )
 
 

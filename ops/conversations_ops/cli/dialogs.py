@@ -27,7 +27,7 @@ from conversations_ops.console.search_path import search_here
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import ahead, span
 from conversations_ops.host.targets import HandlerLoop, entered
-from conversations_ops.operate.dialog_ends import Ending, check, finish
+from conversations_ops.operate.dialog_ends import NAMES, Ending, check, finish
 from conversations_ops.operate.dialogs import STATES, Selector, Side, dialogs, sides_of
 from conversations_ops.operate.open_letters import Request, open_letters
 from conversations_ops.printable import counted, one_line
@@ -302,23 +302,23 @@ def _answering(as_json: bool) -> Iterator[None]:
 def _carry_out(kafka: Kafka, it: Side, ending: Ending, request: Request, dry_run: bool, as_json: bool) -> None:
     command = None if dry_run else finish(kafka, it, ending, request)
     data = {
-        "conversation": it.name, "service": it.service, "side": one_dialog.word(it), "action": type(ending).__name__,
+        "conversation": it.name, "service": it.service, "side": one_dialog.word(it), "action": NAMES[type(ending)],
         "dead_letters": _letters(it, ending), "command": command, "done": not dry_run,
     }  # fmt: skip
     show(data, one_line(f"{'would ' if dry_run else ''}{_effect(it, ending)}"), as_json=as_json)
 
 
 def _letters(it: Side, ending: Ending) -> int:
-    """Return the number of records that become dead letters at once."""
-    early = it.waits.held.records if isinstance(ending, Cleanup) else 0
-    return it.waits.parked.records + early
+    """Return the number of messages that become dead letters at once. Held messages wait until the side is closed."""
+    closes = isinstance(ending, Cleanup) or it.state not in (State.STARTED_OUTBOUND, State.CONVERSING)
+    return it.waits.parked.messages + (it.waits.held.messages if closes else 0)
 
 
 def _effect(it: Side, ending: Ending) -> str:
     where = f"the {one_dialog.word(it)}'s side of {it.name} at {it.service}"
     count = _letters(it, ending)
-    waits = f"{counted(count, 'record')} that {'waits' if count == 1 else 'wait'} here become dead letters"
-    letters = f"; {waits}" if count else "; no record waits here"
+    become = "becomes a dead letter" if count == 1 else "become dead letters"
+    letters = f"; {counted(count, 'message')} of {it.peer} {become}" if count else "; no message becomes a dead letter"
     delayed = it.waits.delayed.records
     if isinstance(ending, Cleanup):
         sent = (

@@ -114,8 +114,12 @@ def _pile(pile: Pile) -> str:
 def _lifetime(it: Side) -> str:
     if it.lifetime_ends is None:
         return "the dialog is broken already" if it.state is State.ERROR else "unlimited"
-    count = it.waits.parked.records
-    letters = f"the {counted(count, 'parked record')} become dead letters, and " if count else ""
+    count = it.waits.parked.messages
+    letters = (
+        f"the {counted(count, 'parked message')} {'becomes a dead letter' if count == 1 else 'become dead letters'}, and "
+        if count
+        else ""
+    )
     broken = "this side is over" if it.state in _OVER_AT_ONCE else f"the dialog is broken with {LIFETIME.number}"
     return f"ends {ahead(it.lifetime_ends, time.time())}: then {letters}{broken}"
 
@@ -131,7 +135,7 @@ def plain(it: Side) -> dict[str, Any]:
         "contract": it.contract, "peer": it.peer, "group": it.key, "group_origin": it.origin,
         "began": _moment(it.began), "sent": it.sent, "acknowledged": None if it.closed else it.acknowledged,
         "accepted": it.accepted, "handled": it.handled, "missing": list(it.missing),
-        **{name: {"records": pile.records, "bytes": pile.bytes, "first": pile.first} for name, pile in piles(it)},
+        **{name: {"records": pile.records, "messages": pile.messages, "bytes": pile.bytes, "first": pile.first} for name, pile in piles(it)},
         "timer": _moment(it.timer), "deadline": _moment(it.lifetime_ends), "code": it.code, "error": error(it),
         "discarded": it.discarded, "dead_lettered": it.dead_lettered,
         "closed": None if it.closed is None else {"told": it.closed.told, "forget_at": moment(it.closed.forget_at)},

@@ -38,13 +38,16 @@ class Pile:
     """Records that are kept as rows of one kind."""
 
     records: int = 0
+    messages: int = 0
+    """Number of messages among the records. Only they become dead letters."""
     bytes: int = 0
     first: list[str] = field(default_factory=list)
     """Message types of the first records, at most ``FIRST``; END, ERROR or ACK for an envelope of another kind."""
 
-    def add(self, name: str, size: int) -> None:
+    def add(self, name: str, size: int, *, is_message: bool) -> None:
         """Count a record."""
         self.records += 1
+        self.messages += is_message
         self.bytes += size
         if len(self.first) < FIRST:
             self.first.append(name)
@@ -284,14 +287,15 @@ def _first_of(numbers: AbstractSet[int] | MutableSet[int]) -> tuple[int, ...]:
 
 def _count(found: Mapping[bytes, Side], key: bytes, row: rows.WaitingRow) -> None:
     """Add a kept record to its side. A record of a side without an endpoint is not counted, for example the first message of a dialog."""
-    own, name = key[1:18], ""
+    own, is_message = key[1:18], False
     if key[:1] == rows.WAITING and row.topic.endswith(f".{COMMANDS}"):
         command = decode_command(row.value)
         own, name = rows.identity(command.conversation_id, command.from_initiator), "command"
     else:
         envelope = decode(row.value)
-        name = envelope.message_type if envelope.kind is Kind.MESSAGE else envelope.kind.name
+        is_message = envelope.kind is Kind.MESSAGE
+        name = envelope.message_type if is_message else envelope.kind.name
         if key[:1] == rows.WAITING:
             own = rows.identity(envelope.prefix.conversation_id, not envelope.prefix.from_initiator)
     if own in found:
-        found[own].waits.pile(key[:1]).add(name, len(row.value))
+        found[own].waits.pile(key[:1]).add(name, len(row.value), is_message=is_message)

@@ -84,7 +84,7 @@ def test_a_side_has_its_numbers_and_all_that_waits(sim: Simulation) -> None:
     assert "held          2 records" in text
     assert "parked        2 records" in text
     assert "waits for     Say #1, failed 1 time" in text
-    assert "then the 2 parked records become dead letters, and the dialog is broken with -8489" in text
+    assert "then the 2 parked messages become dead letters, and the dialog is broken with -8489" in text
     data = plain(it)
     assert (data["side"], data["state"], data["parked"]["records"]) == ("target", "conversing", 2)
     assert data["waits_for"][0]["deadline"] == data["deadline"]
@@ -190,7 +190,10 @@ def test_an_effect_says_what_is_lost_before_it_happens(sim: Simulation) -> None:
     with_all(sim)
     it = only(sim)
     assert (_letters(it, End()), _letters(it, EndWithError(5, "No.")), _letters(it, Cleanup())) == (2, 2, 4)
-    assert "stranger gets an END after the messages that were sent; 2 records that wait here" in _effect(it, End())
+    assert (
+        "stranger gets an END after the messages that were sent; 2 messages of stranger become dead letters"
+        in _effect(it, End())
+    )
     assert "with error 5; stranger gets the error" in _effect(it, EndWithError(5, "No."))
     assert "stranger is told nothing" in _effect(it, Cleanup())
     for wrong in (EndWithError(0, "No."), EndWithError(5, "")):
