@@ -51,9 +51,13 @@ def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition
     except LocalError as error:
         refuse(partition, order, error)
     else:
-        effect()
-        if report:
-            _report(partition, command)
+        if not report:
+            effect()
+            return
+        # The command has no field for the operator's reason. The event DIALOG_ENDING has it, with the id of the command.
+        with partition.letters.decided(command.issued_by, f"command {uuid_text(command.command_id)}"):
+            effect()
+        _report(partition, command)
 
 
 def refuse(partition: Partition, order: Order, error: LocalError) -> None:

@@ -87,6 +87,9 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             active.endpoint.set_timer(NEVER if after < 0 else later(at, after))
             partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
             partition.touch(active)
+    if active.endpoint.state is State.CLOSED and active.endpoint.inbound.held:
+        # Only the dialog of a handler is closed after its draft. A command has no handler, and a draft may close other dialogs, too.
+        close(partition, active)
 
 
 # -- operations on one endpoint --------------------------------------------------------------------------------
@@ -264,6 +267,8 @@ def _keep_held(partition: Partition, item: Arrival) -> None:
     if item.envelope.kind is Kind.MESSAGE:
         partition.letters.dead_letter(item, letters.HELD_AT_END)
         item.active.endpoint.gave_up_on()
+        if item.active.tombstone is not None:
+            item.active.tombstone.gave_up_on()  # the tombstone was made from the endpoint before
 
 
 # -- dialogs of other partitions -----------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ _BRAKING = "tests/simulation/test_brake.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _SENDERS = "tests/simulation/test_senders.py::test_"
+_CLEANUP = "tests/simulation/test_cleanup.py::test_"
 _BROKEN = "tests/simulation/test_broken_dialogs.py::test_"
 _BOUNDS = "tests/simulation/test_bounds.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
@@ -596,5 +597,27 @@ MUTATIONS = (
     Mutation(
         "321-a-flood-of-refusals-floods-the-log",
         "tests/unit/test_slips.py::test_a_refused_command_is_told_in_the_log_and_a_flood_of_them_in_a_few_lines",
+    ),
+    Mutation(
+        "420-a-command-leaves-held-records-of-a-closed-dialog",
+        f"{_CLEANUP}a_cleanup_keeps_the_bytes_of_all_that_waits",
+        also=f"{_CLEANUP}an_end_by_a_command_leaves_no_record_that_arrived_early[True]",
+    ),
+    Mutation(
+        "421-a-tombstone-does-not-count-held-records",
+        f"{_CLEANUP}a_cleanup_keeps_the_bytes_of_all_that_waits",
+    ),
+    Mutation(
+        "422-letters-of-a-cleanup-name-nobody",
+        f"{_CLEANUP}letters_name_the_operator_and_the_command",
+    ),
+    Mutation(
+        "423-a-held-message-shows-no-deadline",
+        "tests/simulation/test_decisions.py::test_a_held_message_is_a_dead_letter_after_its_deadline_and_not_before",
+        also="tests/unit/ops/test_dialogs.py::test_a_side_has_its_numbers_and_all_that_waits",
+    ),
+    Mutation(
+        "424-a-cleanup-does-not-ask",
+        "tests/unit/ops/test_dialogs.py::test_a_command_says_what_is_missing[arguments0---yes]",
     ),
 )
