@@ -61,11 +61,12 @@ def exists(node: str) -> bool:
     """Return True if a node id without parameters names a test function of a file, or of a class in it."""
     file, _, name = node.partition("::")
     path = ROOT / file
-    return path.is_file() and path.name.startswith("test_") and name in _tests(path)
+    return path.is_file() and path.name.startswith("test_") and name in laws_of(path)
 
 
 @cache
-def _tests(path: Path) -> frozenset[str]:
+def laws_of(path: Path) -> frozenset[str]:
+    """Return the names of the tests of a file; those of a class have the name of the class in front."""
     functions = ast.FunctionDef | ast.AsyncFunctionDef
     found = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:

@@ -63,7 +63,7 @@ _STATES: tuple[Row, ...] = (
     better(
         "endpoints.co.peer-end.unsent",
         "Messages that this side has not transmitted when the peer ends are dropped silently.",
-        "They are transmitted, and become dead letters of the peer (`after-end`).",
+        "They are transmitted when the destination takes records again, and become dead letters of the peer (`after-end`).",
         f"{files.MEMORY}what_waits_for_a_peer_that_ends_meanwhile_is_a_dead_letter_there",
     ),
     same(
@@ -237,6 +237,12 @@ _VARIANTS: tuple[Row, ...] = (
         "The tombstone of the endpoint stays, so the repetition has no effect.",
         f"{files.ENDS}a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again",
     ),
+    better(
+        "endpoints.cleanup.rows",
+        "WITH CLEANUP deletes the messages of this side's queue and those that it has not transmitted.",
+        "Accepted messages become dead letters, and envelopes that wait for their destination are still sent.",
+        f"{files.ENDS}a_cleanup_keeps_what_is_parked_and_sends_what_waits_for_its_destination",
+    ),
     same(
         "endpoints.lifetime.each-side",
         "When the lifetime is over, each side gets 8489 by itself, and no more messages are taken.",
@@ -269,6 +275,15 @@ _VARIANTS: tuple[Row, ...] = (
         "An EndDialog that nobody acknowledges is sent again until the lifetime is over.",
         "The endpoint is closed when its lifetime is over, and the operators are told.",
         f"{files.BROKEN}an_end_that_nobody_acknowledged_in_the_lifetime_is_reported",
+    ),
+    different(
+        "endpoints.lifetime.states",
+        "In every state that is not closed, the end of the lifetime moves the endpoint to ER.",
+        "It moves SO, CO and DI to ER, closes SI and DO, and leaves a dialog that is broken already to its `on_error`.",
+        f"{files.ENDPOINT}the_end_of_a_lifetime_is_told_to_an_application_that_has_not_ended",
+        f"{files.MACHINE}no_state_outlives_its_lifetime",
+        f"{files.BROKEN}an_end_that_nobody_acknowledged_in_the_lifetime_is_reported",
+        reason="in SI no handler knows of the dialog, and in DO and ER the application has ended or heard of an error already",
     ),
     absent(
         "endpoints.lifetime.capped",

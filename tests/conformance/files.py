@@ -36,7 +36,6 @@ POISON = "tests/unit/test_poison.py::test_"
 SCHEDULER = "tests/unit/test_scheduler.py::test_"
 SEQUENCING = "tests/unit/protocol/test_sequencing.py::test_"
 SERVICE = "tests/unit/test_service.py::test_"
-SLIPS = "tests/unit/test_slips.py::test_"
 STATES = "tests/unit/protocol/test_states.py::test_"
 TOPIC_SETTINGS = "tests/unit/kafka/test_topic_settings.py::test_"
 

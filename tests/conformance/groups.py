@@ -84,9 +84,9 @@ GROUPS = Chapter(
         different(
             "groups.order.timer",
             "A DialogTimer is received before all other messages of its dialog.",
-            "The handler of a timer comes behind the messages of its group that arrived before; it does not wait for parked messages.",
+            "The handler of a timer has its turn in the lane of its group, and does not wait for parked messages.",
+            f"{files.PARKING}a_timer_does_not_wait_for_what_is_parked",
             f"{files.PARKING}a_timer_follows_its_policy_without_parking",
-            f"{files.TRAPS}a_timer_that_waits_survives_messages_of_its_dialog",
             reason="the group has one lane in order of arrival; a timer that must stop waiting messages can end the dialog",
         ),
         different(
@@ -110,7 +110,7 @@ GROUPS = Chapter(
             "As many readers work as there are unlocked groups with messages; one dialog with a million messages feeds one reader.",
             "As many handlers run as there are groups with messages, up to the worker's limit; one dialog feeds one handler.",
             f"{files.SCHEDULER}handlers_that_wait_run_side_by_side",
-            f"{files.SCHEDULER}the_calls_of_a_run_follow_each_other",
+            f"{files.WAITING}slow_handlers_in_every_place_do_not_hold_up_what_needs_no_handler",
             f"{files.WAITING}a_slow_handler_holds_up_its_dialog_and_nobody_else",
         ),
         same(

@@ -71,6 +71,13 @@ MESSAGES = Chapter(
             f"{files.ENDPOINT}only_the_first_error_is_told_to_the_application",
             f"{files.MEMORY}on_error_interrupted_by_a_crash_runs_again",
         ),
+        same(
+            "messages.error.classes",
+            "Errors of the broker have classes: what is lost may be sent again after some, and never after others or after an unknown code.",
+            "`PeerError.error_class` has the class; an unknown code is unclassified, and a positive one is the application's.",
+            f"{files.CODES}system_codes_have_the_classes_of_service_broker",
+            f"{files.CODES}an_error_of_a_peer_with_a_code_in_no_table_is_passed_on_unchanged",
+        ),
         different(
             "messages.notifications",
             "Events of the broker are messages of a built-in contract, in XML, to a service that subscribed to them.",

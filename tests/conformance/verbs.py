@@ -154,6 +154,12 @@ VERBS = Chapter(
             f"{files.REFUSED_RECORDS}a_right_that_is_given_in_time_delivers_what_waited",
             reason="the topic of the target is the transport, so there is nothing to transmit to it",
         ),
+        better(
+            "verbs.send.lock",
+            "SEND locks its dialog until the transaction ends, so senders on one dialog wait for each other.",
+            "A client appends a command and waits for no handler; the owner carries commands out in order, behind the running handler.",
+            f"{files.WAITING}commands_for_a_group_wait_for_its_running_handler_and_others_do_not",
+        ),
         absent(
             "verbs.receive.statement",
             "RECEIVE reads messages of one group into rows, with columns, TOP, INTO and WHERE.",

@@ -597,4 +597,16 @@ MUTATIONS = (
         "321-a-flood-of-refusals-floods-the-log",
         "tests/unit/test_slips.py::test_a_refused_command_is_told_in_the_log_and_a_flood_of_them_in_a_few_lines",
     ),
+    Mutation(
+        "435-the-peer-of-a-cleanup-is-never-told",
+        "tests/simulation/test_ends.py::test_a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again",
+    ),
+    Mutation(
+        "436-an-error-lets-delayed-messages-go",
+        f"{_MEMORY}an_error_drops_what_waits_for_its_destination_and_an_end_does_not",
+    ),
+    Mutation(
+        "437-pauses-do-not-grow",
+        "tests/unit/worker/test_destinations.py::test_pauses_are_those_of_service_broker",
+    ),
 )

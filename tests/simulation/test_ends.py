@@ -104,6 +104,37 @@ def test_a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again() -> None:
         assert sim.open_dialogs() == []
 
 
+def test_a_cleanup_keeps_what_is_parked_and_sends_what_waits_for_its_destination() -> None:
+    """What was accepted from the peer is a dead letter; what was said to it is said."""
+    service = Service("shaky", accepts=[ECHO], poison=[PoisonPolicy(delays=[])])
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        if body.text == "poison":
+            raise Grumble
+        dialog.send(body)
+
+    with Simulation(service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("shaky", ECHO)
+        dialog.send(Say(text="a"))
+        sim.run()
+        queue = sim.broker.topics.pop("conv.web.queue")
+        for text in ("b", "poison", "c"):
+            dialog.send(Say(text=text))
+        sim.run()
+        assert [it.behind for it in sim.parked("shaky")] == [1]
+        cleanup = Command(
+            b"c" * 16, UUID(dialog.id).bytes, False, dialog.id, "", "shaky", sim.clock.now(), (Cleanup(),)
+        )
+        sim.broker.append_keyed("shaky", COMMANDS, dialog.id.encode(), encode_command(cleanup))
+        sim.run()
+        letters = [(letter.sequence, letter.reason) for letter in sim.dead_letters("shaky")]
+        assert letters == [(2, "handler-failed"), (2, "parked-at-end"), (3, "parked-at-end")]
+        sim.broker.topics["conv.web.queue"] = queue
+        sim.advance(timedelta(minutes=2))
+        assert dialog.received() == [Say(text="a"), Say(text="b")]
+
+
 # -- errors ------------------------------------------------------------------------------------------------------
 
 

@@ -307,6 +307,21 @@ def test_a_timer_follows_its_policy_without_parking(crashes: bool) -> None:
         sim.check_invariants()
 
 
+def test_a_timer_does_not_wait_for_what_is_parked() -> None:
+    ringing = Ringing(0, PoisonPolicy(delays=SLOW))
+    with Simulation(ringing.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("ringing", ECHO)
+        for text in ("2", "no number"):
+            dialog.send(Say(text=text))
+        sim.run()
+        (it,) = sim.parked("ringing")
+        assert (ringing.rings, it.number) == ([], 1)
+        sim.advance(2 * SECOND)
+        assert (ringing.rings, texts(dialog)) == ([0], ["rang"])
+        assert [it.number for it in sim.parked("ringing")] == [1]
+        sim.check_invariants()
+
+
 def test_a_timer_that_is_set_anew_forgets_that_it_failed() -> None:
     ringing = Ringing(1, PoisonPolicy(delays=[60 * SECOND]))
     with Simulation(ringing.service, raise_failures=False) as sim:

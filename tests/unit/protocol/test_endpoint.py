@@ -239,6 +239,24 @@ def test_a_lifetime_breaks_a_conversation_with_8489() -> None:
     assert endpoint.error.code == -8489
 
 
+@pytest.mark.parametrize(
+    ("state", "after"),
+    [
+        (State.STARTED_OUTBOUND, State.ERROR),
+        (State.CONVERSING, State.ERROR),
+        (State.DISCONNECTED_INBOUND, State.ERROR),
+        (State.STARTED_INBOUND, State.CLOSED),
+        (State.DISCONNECTED_OUTBOUND, State.CLOSED),
+    ],
+)
+def test_the_end_of_a_lifetime_is_told_to_an_application_that_has_not_ended(state: State, after: State) -> None:
+    """Before the first message, no application knows of the dialog; after its END, it has nothing more to do."""
+    endpoint = make(state=state)
+    assert endpoint.due(HOUR) == [Due.LIFETIME]
+    assert endpoint.state is after
+    assert (endpoint.error is not None) == (after is State.ERROR)
+
+
 def test_a_copy_of_what_is_held_stays_one_when_the_dialog_has_broken() -> None:
     """What is held is kept once this side ends; keeping its copy as well would be twice."""
     endpoint = conversing()
