@@ -22,7 +22,8 @@ ERRORS = Chapter(
     "errors",
     "Codes of error messages",
     "These codes tell a side that its dialog broke. [The table of codes](codes.md) has their classes and what to do. All of Service Broker's codes\n"
-    "that are raised here have its numbers and its classes.",
+    "that are raised here have its numbers and its classes. Service Broker tells the sender of a message that breaks the contract; here the side\n"
+    "that finds it breaks, too, so its `on_error` is called.",
     join(
         same_code(-8408, f"{files.ENDS}a_contract_that_is_not_accepted_is_refused_once"),
         same_code(

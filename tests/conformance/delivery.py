@@ -90,7 +90,7 @@ DELIVERY = Chapter(
             "A message is acknowledged only when it is durably in the queue.",
             "An acknowledgement is in the transaction that accepts the message, or in a later one.",
             f"{files.MACHINE}what_is_delivered_is_the_prefix_of_what_was_sent",
-            f"{files.ENDPOINT}an_acknowledgement_of_what_was_never_sent_is_not_believed",
+            f"{files.SEEDS}the_invariants_hold_in_every_world",
         ),
         same(
             "delivery.ack.receipt",

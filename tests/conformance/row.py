@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from conversations.protocol.code_table import TABLE
-from conversations.protocol.codes import Code, LocalCode
+from conversations.protocol.codes import ApplicationCode, Code, LocalCode
 
 
 class Verdict(StrEnum):
@@ -132,11 +132,11 @@ def absent_codes(*numbers: int) -> tuple[Coded, ...]:
 
 
 def join(*parts: Coded | Iterable[Coded]) -> tuple[Row, ...]:
-    """Join what is said about codes with the table of codes.
+    """Join what is said about codes with the table of codes, in the order of their numbers.
 
     A number that is in no table becomes a row that says so, and ``check`` finds it.
     """
-    return tuple(_joined(it) for it in _flat(parts))
+    return tuple(_joined(it) for it in sorted(_flat(parts), key=lambda said: abs(said.number)))
 
 
 def _flat(parts: Iterable[Coded | Iterable[Coded]]) -> Iterator[Coded]:
@@ -149,8 +149,7 @@ def _flat(parts: Iterable[Coded | Iterable[Coded]]) -> Iterator[Coded]:
 
 def _joined(said: Coded) -> Row:
     code = _CODES.get(said.number)
-    kind = "local" if said.number > 0 else "system"
-    name = f"codes.{kind}.{abs(said.number)}"
+    name = f"codes.{_kind(said.number, code)}.{abs(said.number)}"
     if code is None:
         return Row(
             name,
@@ -163,6 +162,12 @@ def _joined(said: Coded) -> Row:
         )
     ours = said.ours or _told(code)
     return Row(name, said.theirs or code.text, ours, said.verdict, said.proof, said.reason or code.absent, said.number)
+
+
+def _kind(number: int, code: Code | None) -> str:
+    if isinstance(code, ApplicationCode):
+        return "application"
+    return "local" if number > 0 else "system"
 
 
 def _told(code: Code) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from conversations.protocol.code_table import TABLE
 from tests.conformance.__main__ import found, main
-from tests.conformance.check import exists, problems, laws_of
+from tests.conformance.check import exists, laws_of, problems
 from tests.conformance.document import PAGE, page
 from tests.conformance.row import Chapter, Coded, Row, Verdict, join
 from tests.conformance.table import CHAPTERS
@@ -74,7 +74,7 @@ def test_a_code_without_a_row_is_found(number: int) -> None:
 
 def test_each_row_of_a_code_has_the_text_of_the_table_of_codes_or_says_more() -> None:
     texts = {row.number: row.text for row in TABLE}
-    (plain, said) = join(Coded(-8495, Verdict.ABSENT), [Coded(-8408, Verdict.SAME, theirs="It says more.")])
+    (said, plain) = join(Coded(-8495, Verdict.ABSENT), [Coded(-8408, Verdict.SAME, theirs="It says more.")])
     assert (plain.theirs, plain.ours, plain.reason[:5]) == (texts[-8495], "Nothing raises it.", "when ")
     assert (said.theirs, said.id) == ("It says more.", "codes.system.8408")
 

@@ -99,7 +99,7 @@ VERBS = Chapter(
         different(
             "verbs.begin.rights",
             "The caller needs RECEIVE on the queue of its service, and REFERENCES on the contract.",
-            "The caller needs Kafka's right to write the commands topic of its service; a worker needs the rights on its service's topics.",
+            "Workers need Kafka's rights on the topics of their service; who may write its commands topic can begin dialogs in its name.",
             f"{files.RIGHTS}the_least_rights_are_enough",
             f"{files.RIGHTS}a_right_of_its_own_that_is_missing_at_the_start_is_named",
             reason="the rights of Kafka protect topics, and there is no second system of rights beside them",
