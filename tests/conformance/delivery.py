@@ -96,8 +96,8 @@ DELIVERY = Chapter(
             "delivery.ack.receipt",
             "An acknowledgement says that the message was received, not that it was processed.",
             "An acknowledgement says that the message was accepted; its handler may still run, or try again for hours.",
+            f"{files.PARKING}what_is_parked_is_acknowledged",
             f"{files.MEMORY}waiting_rows_survive_a_crash",
-            f"{files.WAITING}slow_handlers_in_every_place_do_not_hold_up_what_needs_no_handler",
         ),
         same(
             "delivery.ack.company",
@@ -138,6 +138,7 @@ DELIVERY = Chapter(
             "If the target's queue is off, messages wait in a transmission queue, and are delivered when it is on.",
             "If the target's queue is off, messages are accepted, acknowledged and parked, and are handled when it is on.",
             f"{files.SWITCH}an_operator_turns_a_queue_off_and_on",
+            f"{files.PARKING}what_is_parked_is_acknowledged",
             f"{files.SWITCH}input_pauses_when_too_much_waits_and_no_dialog_breaks",
             reason="the topic takes the records anyway; accepting them keeps their order and lets errors and lifetimes take effect",
         ),

@@ -42,7 +42,7 @@ GROUPS = Chapter(
         same(
             "groups.lock.enqueue",
             "Arriving messages are put into the queue although the group is locked.",
-            "Messages behind a running handler are accepted, acknowledged and kept as rows.",
+            "Messages behind a running handler are accepted and kept as rows.",
             f"{files.MEMORY}waiting_rows_survive_a_crash",
             f"{files.WAITING}a_slow_handler_holds_up_its_dialog_and_nobody_else",
         ),

@@ -66,7 +66,7 @@ MESSAGES = Chapter(
         ),
         same(
             "messages.error.once",
-            "A dialog has one Error; what comes after it changes nothing.",
+            "An endpoint that is in ER already stays in ER, whatever comes.",
             "Only the first error is told to the application, and again only if the handler was interrupted.",
             f"{files.ENDPOINT}only_the_first_error_is_told_to_the_application",
             f"{files.MEMORY}on_error_interrupted_by_a_crash_runs_again",
