@@ -619,5 +619,15 @@ MUTATIONS = (
     Mutation(
         "424-a-cleanup-does-not-ask",
         "tests/unit/ops/test_dialogs.py::test_a_command_says_what_is_missing[arguments0---yes]",
+        "435-the-peer-of-a-cleanup-is-never-told",
+        "tests/simulation/test_ends.py::test_a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again",
+    ),
+    Mutation(
+        "436-an-error-lets-delayed-messages-go",
+        f"{_MEMORY}an_error_drops_what_waits_for_its_destination_and_an_end_does_not",
+    ),
+    Mutation(
+        "437-pauses-do-not-grow",
+        "tests/unit/worker/test_destinations.py::test_pauses_are_those_of_service_broker",
     ),
 )

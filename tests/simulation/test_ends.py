@@ -3,12 +3,15 @@
 import itertools
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
 
 from conversations import Contract, Dialog, MessageType, PeerError, PoisonPolicy, Service
+from conversations.protocol.command import Cleanup, Command, encode_command
 from conversations.protocol.envelope import Kind
+from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from tests.simulation.support import records, services
 from tests.simulation.support.services import COUNTING, ECHO, NOTICES, Add, Grumble, Heard, Say, Total
@@ -76,6 +79,60 @@ def test_a_dialog_that_was_begun_and_ended_without_a_word_tells_nobody() -> None
         sim.run()
         assert records.queued(sim, "echo") == []
         assert sim.open_dialogs() == []
+
+
+def test_a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again() -> None:
+    """The peer learns with -8462, when it sends; a replay of the first message makes no endpoint and runs no handler."""
+    with Simulation(services.echo()) as sim:
+        dialog = sim.peer("web").begin_dialog("echo", ECHO)
+        dialog.send(Say(text="a"))
+        sim.run()
+        told = len(records.queued(sim, "web"))
+        cleanup = Command(b"c" * 16, UUID(dialog.id).bytes, False, dialog.id, "", "echo", sim.clock.now(), (Cleanup(),))
+        sim.broker.append_keyed("echo", COMMANDS, dialog.id.encode(), encode_command(cleanup))
+        sim.run()
+        records.replay(sim, "echo")
+        sim.run()
+        assert [entry.number for entry in sim.broker.ledger.handled if entry.service == "echo"] == [0]
+        assert len(records.queued(sim, "web")) == told
+        dialog.send(Say(text="b"))
+        sim.run()
+        assert dialog.error
+        assert dialog.error.code == -8462
+        assert dialog.received() == [Say(text="a")]
+        assert [(letter.sequence, letter.reason) for letter in sim.dead_letters("echo")] == [(1, "after-end")]
+        assert sim.open_dialogs() == []
+
+
+def test_a_cleanup_keeps_what_is_parked_and_sends_what_waits_for_its_destination() -> None:
+    """What was accepted from the peer is a dead letter; what was said to it is said."""
+    service = Service("shaky", accepts=[ECHO], poison=[PoisonPolicy(delays=[])])
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        if body.text == "poison":
+            raise Grumble
+        dialog.send(body)
+
+    with Simulation(service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("shaky", ECHO)
+        dialog.send(Say(text="a"))
+        sim.run()
+        queue = sim.broker.topics.pop("conv.web.queue")
+        for text in ("b", "poison", "c"):
+            dialog.send(Say(text=text))
+        sim.run()
+        assert [it.behind for it in sim.parked("shaky")] == [1]
+        cleanup = Command(
+            b"c" * 16, UUID(dialog.id).bytes, False, dialog.id, "", "shaky", sim.clock.now(), (Cleanup(),)
+        )
+        sim.broker.append_keyed("shaky", COMMANDS, dialog.id.encode(), encode_command(cleanup))
+        sim.run()
+        letters = [(letter.sequence, letter.reason) for letter in sim.dead_letters("shaky")]
+        assert letters == [(2, "handler-failed"), (2, "parked-at-end"), (3, "parked-at-end")]
+        sim.broker.topics["conv.web.queue"] = queue
+        sim.advance(timedelta(minutes=2))
+        assert dialog.received() == [Say(text="a"), Say(text="b")]
 
 
 # -- errors ------------------------------------------------------------------------------------------------------
@@ -154,6 +211,28 @@ def test_a_service_that_comes_up_handles_only_dialogs_that_still_live(minutes: i
         assert sim.dead_letters("stubborn") == []
         assert sim.open_dialogs() == []
         sim.check_invariants()
+
+
+def test_a_timer_is_of_one_side_and_neither_is_sent_nor_changes_the_lifetime() -> None:
+    """Each side has its own. The end of the lifetime comes when it was to come."""
+    with Simulation() as sim:
+        web, shop = sim.peer("web"), sim.peer("shop", accepts=[SILENT])
+        ours = web.begin_dialog("shop", SILENT)
+        ours.send(Say(text="hello"))
+        sim.run()
+        theirs = shop.dialog()
+        sim.advance(timedelta(seconds=10))
+        sent = len(records.queued(sim, "web")), len(records.queued(sim, "shop"))
+        ours.set_timer(timedelta(seconds=5))
+        theirs.set_timer(timedelta(minutes=2))
+        sim.advance(timedelta(minutes=1))
+        assert (ours.timers, theirs.timers) == (1, 0)
+        sim.advance(timedelta(minutes=2))
+        assert (ours.timers, theirs.timers) == (1, 1)
+        assert (len(records.queued(sim, "web")), len(records.queued(sim, "shop"))) == sent
+        assert not ours.ended
+        sim.advance(timedelta(minutes=7))
+        assert [it.error and it.error.code for it in (ours, theirs)] == [-8489, -8489]
 
 
 def test_a_lifetime_of_the_dialog_wins_over_the_contracts() -> None:
