@@ -619,6 +619,8 @@ MUTATIONS = (
     Mutation(
         "424-a-cleanup-does-not-ask",
         "tests/unit/ops/test_dialogs.py::test_a_command_says_what_is_missing[arguments0---yes]",
+    ),
+    Mutation(
         "435-the-peer-of-a-cleanup-is-never-told",
         "tests/simulation/test_ends.py::test_a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again",
     ),
