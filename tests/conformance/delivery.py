@@ -105,19 +105,19 @@ DELIVERY = Chapter(
             "Every envelope has an acknowledgement; a separate ACK goes after 128 messages, or after five seconds.",
             f"{files.ENDPOINT}acknowledgements_wait_for_company",
         ),
-        absent(
+        same(
             "delivery.ack.deletes",
             "The sender deletes a message from its transmission queue when it is acknowledged.",
-            "A sender keeps no copy of what it has sent.",
-            reason="not built yet: rows of unacknowledged messages",
+            "An initiator keeps sent messages as rows, and deletes each row when its messages are acknowledged.",
+            f"{files.RESEND}rows_go_when_their_messages_are_acknowledged",
         ),
-        absent(
+        different(
             "delivery.again",
             "A sender sends an unacknowledged message again by itself, until it is acknowledged.",
-            "A receiver asks for a missing message with RESEND; the sender has no copy, so the dialog breaks with -8462.",
-            f"{files.MEMORY}a_gap_is_asked_for_and_its_sender_without_the_row_answers_with_an_error",
+            "A receiver asks for a missing message with RESEND, and the initiator transmits it again; a target has no rows, so the dialog breaks with -8462.",
+            f"{files.RESEND}a_missing_message_is_transmitted_again",
             f"{files.MEMORY}a_gap_is_asked_for_three_times_then_the_dialog_breaks",
-            reason="not built yet: a sender that answers RESEND. Kafka loses no committed record, so a gap needs a damaged topic",
+            reason="Kafka loses no committed record, so a gap needs a damaged topic, and sending without being asked would only repeat records",
         ),
         same(
             "delivery.pauses",

@@ -83,17 +83,19 @@ _STATES: tuple[Row, ...] = (
         f"{files.ENDS}an_error_needs_no_predecessor",
         reason="this side ends by itself after `on_error`, so nothing may be left to receive; no bytes are lost",
     ),
-    absent(
+    better(
         "endpoints.er.pending",
         "Messages that the peer has not acknowledged stay in the transmission queue until END, so they can be sent again on a new dialog.",
-        "Sent messages are not kept by their sender.",
-        reason="not built yet: rows of unacknowledged messages, and what is pending handed to `on_error`",
+        "`on_error` finds them in `dialog.pending`; what the peer has not accepted is sent again, or becomes dead letters of the initiator.",
+        f"{files.RESEND}on_error_sees_what_is_pending_and_may_send_it_again",
     ),
-    absent(
+    better(
         "endpoints.er.resend",
         'After an error of class 1 (8462, 8489, 9719, 28052), the article "Resending messages" sends what is pending on a new dialog.',
-        "The application begins a new dialog and knows itself what to send.",
-        reason="not built yet: a resend of what is pending on a new dialog",
+        "The initiator first asks what the target has accepted, and sends exactly the rest on a new dialog, so nothing arrives twice.",
+        f"{files.RESEND}a_dialog_that_breaks_goes_on_with_what_was_not_accepted",
+        f"{files.RESEND}a_message_whose_acknowledgement_is_lost_is_not_sent_again",
+        f"{files.RESEND}a_breach_is_never_sent_again",
     ),
     same(
         "endpoints.co.end",
@@ -147,15 +149,9 @@ _STATES: tuple[Row, ...] = (
     better(
         "endpoints.do.peer-error",
         "An Error that meets a side that has ended is dropped: the application sent, ended, and never hears that nobody took its messages.",
-        "No handler is called, and the operators are told with a warning and the event DIALOG_BROKEN.",
-        f"{files.BROKEN}an_error_that_answers_a_side_that_has_ended_is_reported",
-        f"{files.ENDPOINT}an_error_that_meets_our_end_is_dropped",
-    ),
-    absent(
-        "endpoints.do.peer-error.told",
-        "The application of a side that has ended is not told of an Error.",
-        "The application is not told; only operators are.",
-        reason="not built yet: an ERROR in DO that is told to the application",
+        "`on_error` is called, and the messages that the peer has not accepted are in `dialog.pending`.",
+        f"{files.ENDPOINT}an_error_that_meets_our_end_is_told_to_the_application",
+        f"{files.RESEND}what_meets_the_targets_end_comes_back",
     ),
     better(
         "endpoints.do.message",
@@ -279,11 +275,11 @@ _VARIANTS: tuple[Row, ...] = (
     different(
         "endpoints.lifetime.states",
         "In every state that is not closed, the end of the lifetime moves the endpoint to ER.",
-        "It moves SO, CO and DI to ER, closes SI and DO, and leaves a dialog that is broken already to its `on_error`.",
+        "It moves SO, CO, DO and DI to ER, closes SI, and leaves a dialog that is broken already to its `on_error`.",
         f"{files.ENDPOINT}the_end_of_a_lifetime_is_told_to_an_application_that_has_not_ended",
         f"{files.MACHINE}no_state_outlives_its_lifetime",
         f"{files.BROKEN}an_end_that_nobody_acknowledged_in_the_lifetime_is_reported",
-        reason="in SI no handler knows of the dialog, and in DO and ER the application has ended or heard of an error already",
+        reason="in SI no handler knows of the dialog, and in ER the application has heard of an error already",
     ),
     absent(
         "endpoints.lifetime.capped",

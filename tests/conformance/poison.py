@@ -122,7 +122,7 @@ POISON = Chapter(
             "`PoisonPolicy.service_broker()` does the same.",
             f"{files.ENDS}the_fourth_failure_ends_the_dialog_with_error_500",
             f"{files.POISON}service_brokers_policy_is_that_of_its_sample",
-            f"{files.POISON_EXAMPLES}track_message_counts_to_four",
+            "examples/service_broker/test_expense_reports.py::test_the_fourth_failure_ends_the_dialog_with_error_500",
         ),
         better(
             "poison.counter",

@@ -322,7 +322,7 @@ def _effect(it: Side, ending: Ending) -> str:
     delayed = it.waits.delayed.records
     if isinstance(ending, Cleanup):
         sent = (
-            f"; {counted(delayed, 'envelope')} for {it.peer} that cannot be sent now will still be sent"
+            f"; {counted(delayed, 'envelope')} for {it.peer} that cannot be sent now become dead letters"
             if delayed
             else ""
         )

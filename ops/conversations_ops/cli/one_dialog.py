@@ -103,7 +103,13 @@ def _acknowledged(it: Side) -> str:
 def piles(it: Side) -> list[tuple[str, Pile]]:
     """Return the records that wait at a side, by the word for their kind."""
     waits = it.waits
-    return [("held", waits.held), ("waiting", waits.waiting), ("parked", waits.parked), ("delayed", waits.delayed)]
+    return [
+        ("held", waits.held),
+        ("waiting", waits.waiting),
+        ("parked", waits.parked),
+        ("delayed", waits.delayed),
+        ("unacknowledged", waits.unacknowledged),
+    ]
 
 
 def _pile(pile: Pile) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, MutableSet
+from collections.abc import Mapping, MutableSet, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,6 +20,7 @@ from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.parked import Parked
 from conversations.protocol.states import State
 from conversations.protocol.topics import COMMANDS, STATE, service_topic
+from conversations.protocol.unacknowledged import decode_tails
 from conversations_ops.operate.left_out import LeftOut
 from conversations_ops.operate.state import services, tables
 
@@ -28,7 +29,7 @@ FIRST = 5
 MISSING = 100
 """Maximum number of missing numbers that are shown."""
 _KEEP = (rows.HELD, rows.DELAYED, rows.WAITING, rows.PARKED)
-_KINDS = (rows.ENDPOINT, rows.PARK, rows.RETRY, *_KEEP)
+_KINDS = (rows.ENDPOINT, rows.PARK, rows.RETRY, rows.UNACKNOWLEDGED, *_KEEP)
 STATES = {state: state.name.lower().replace("_", " ") for state in State}
 """The states of an endpoint, in the words of docs/protocol.md."""
 
@@ -65,6 +66,8 @@ class Waits:
     """A message that failed, or that waits for the queue or the brake, and the records behind it."""
     delayed: Pile = field(default_factory=Pile)
     """Envelopes of this side that the peer's topic cannot take now."""
+    unacknowledged: Pile = field(default_factory=Pile)
+    """Messages and the END of this side that its peer has not acknowledged. Their number is that of the last look at the rows."""
 
     @property
     def records(self) -> int:
@@ -252,6 +255,8 @@ def sides_in(table: Mapping[bytes, bytes], where: tuple[str, str, int]) -> list[
         try:
             if key[:1] in _KEEP:
                 _count(found, key, rows.decode_waiting(row))
+            elif key[:1] == rows.UNACKNOWLEDGED and key[1:18] in found:
+                _count_sent(found[key[1:18]].waits.unacknowledged, decode_tails(row))
         except (ValueError, LookupError) as error:
             aside(key, error)
     for it in parked.parked(table, service, partition, aside):
@@ -283,6 +288,12 @@ def _side(own: bytes, row: bytes, service: str, partition: int) -> Side:
 
 def _first_of(numbers: AbstractSet[int] | MutableSet[int]) -> tuple[int, ...]:
     return tuple(islice(sorted(numbers), MISSING))
+
+
+def _count_sent(pile: Pile, tails: Sequence[bytes]) -> None:
+    for tail in tails:
+        is_message = tail[:1] == bytes([2 * Kind.MESSAGE])
+        pile.add("message" if is_message else "END", len(tail), is_message=is_message)
 
 
 def _count(found: Mapping[bytes, Side], key: bytes, row: rows.WaitingRow) -> None:

@@ -128,7 +128,7 @@ def test_envelopes_that_cannot_be_sent_are_shown(sim: Simulation) -> None:
     assert it.waits.delayed.records >= FIRST + 2
     assert len(it.waits.delayed.first) == FIRST
     assert ", ..." in described([it], {})
-    assert "cannot be sent now will still be sent" in _effect(it, Cleanup())
+    assert "cannot be sent now become dead letters" in _effect(it, Cleanup())
     assert "cannot be sent now are dropped" in _effect(it, EndWithError(5, "No."))
 
 
