@@ -64,13 +64,13 @@ class Unacknowledged:
     # -- sending ------------------------------------------------------------------------------------------
 
     def make_room(self, active: Active, size: int) -> None:
-        """Let the dialog stop keeping its envelopes, if an envelope with a body of ``size`` bytes would exceed a limit."""
+        """Let the dialog stop keeping its envelopes, if the message that has just got its number would exceed a limit with ``size`` bytes."""
         limits, kept = self._context.settings.limits, self._sent(active).bytes
         if kept + size <= limits.dialog_bytes and self.bytes + size <= limits.unacknowledged_bytes:
             return
         active.endpoint.keep_sent(False)
         active.forget_encoded()
-        self._letters.event(NotKept(ConversationId(uuid_text(active.identity[:16])), kept, active.endpoint.next_out))
+        self._letters.event(NotKept(ConversationId(uuid_text(active.identity[:16])), kept, active.endpoint.next_out - 1))
 
     def keep(self, active: Active, number: int, tail: bytes) -> None:
         """Keep an envelope, without its prefix, until the peer acknowledges its number. A second call for a number changes nothing."""
