@@ -57,6 +57,7 @@ _BRAKING = "tests/simulation/test_brake.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _SENDERS = "tests/simulation/test_senders.py::test_"
+_RESEND = "tests/simulation/test_resend.py::test_"
 _CLEANUP = "tests/simulation/test_cleanup.py::test_"
 _BROKEN = "tests/simulation/test_broken_dialogs.py::test_"
 _BOUNDS = "tests/simulation/test_bounds.py::test_"
@@ -631,5 +632,43 @@ MUTATIONS = (
     Mutation(
         "437-pauses-do-not-grow",
         "tests/unit/worker/test_destinations.py::test_pauses_are_those_of_service_broker",
+    ),
+    Mutation(
+        "330-a-row-goes-before-it-is-acknowledged", f"{_RESEND}a_dialog_that_breaks_goes_on_with_what_was_not_accepted"
+    ),
+    Mutation("331-the-targets-mark-is-ignored", f"{_RESEND}a_message_whose_acknowledgement_is_lost_is_not_sent_again"),
+    Mutation("332-a-fence-does-not-survive-its-process", f"{_RESEND}a_worker_that_dies_while_it_asks_goes_on_asking"),
+    Mutation("333-a-fourth-generation-begins", f"{_RESEND}the_fourth_generation_does_not_begin"),
+    Mutation("334-a-breach-is-sent-again", f"{_RESEND}a_breach_is_never_sent_again"),
+    Mutation("335-silence-is-taken-for-an-answer", f"{_RESEND}a_target_that_never_answers_is_asked_for_ten_minutes"),
+    Mutation("336-what-is-left-to-the-sender-is-accepted", f"{_RESEND}what_meets_the_targets_end_comes_back"),
+    Mutation("337-the-end-is-not-sent-again", f"{_RESEND}the_end_is_sent_again_too"),
+    Mutation(
+        "338-messages-follow-one-that-was-given-up-on",
+        f"{_RESEND}messages_are_not_sent_again_if_the_target_gave_up_on_accepted_ones",
+    ),
+    Mutation("339-a-dialog-is-released-at-once", f"{_RESEND}delayed_messages_of_one_dialog_are_released_in_slices"),
+    Mutation(
+        "340-a-repetition-after-the-end-is-not-acknowledged",
+        "tests/simulation/test_memory_of_dialogs.py::test_a_replay_after_the_end_has_no_effect",
+    ),
+    Mutation("341-pending-is-not-handed-over", f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again"),
+    Mutation(
+        "342-a-message-that-is-sent-again-gets-a-new-id",
+        f"{_RESEND}a_dialog_that_breaks_goes_on_with_what_was_not_accepted",
+    ),
+    Mutation("343-a-missing-message-is-not-transmitted-again", f"{_RESEND}a_missing_message_is_transmitted_again"),
+    Mutation(
+        "344-a-fence-leaves-no-tombstone",
+        f"{_RESEND}a_fence_that_comes_before_its_dialog_keeps_the_dialog_from_beginning",
+    ),
+    Mutation("345-a-limit-of-kept-bytes-is-ignored", f"{_RESEND}above_a_limit_messages_are_sent_but_not_kept"),
+    Mutation(
+        "346-an-error-after-the-end-is-told-to-nobody",
+        "tests/unit/protocol/test_endpoint.py::test_an_error_that_meets_our_end_is_told_to_the_application",
+    ),
+    Mutation(
+        "347-what-is-sent-while-asking-is-transmitted",
+        f"{_RESEND}what_is_sent_while_the_target_is_asked_goes_to_the_new_dialog",
     ),
 )
