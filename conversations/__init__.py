@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # type checkers and editors do not see the names that are loaded later
     from conversations.client import Client, ClientDialog
     from conversations.config import Brake, Kafka, Limits, WorkerSettings
-    from conversations.dialog import Dialog, Group, MessageInfo
+    from conversations.dialog import Dialog, Group
     from conversations.errors import (
         BodyTooLarge,
         ConversationError,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
     )
     from conversations.group_state import GroupState
     from conversations.local import local
+    from conversations.message_info import MessageInfo
     from conversations.pending import Pending
     from conversations.poison import PoisonPolicy, Then
     from conversations.protocol.codes import ErrorClass
@@ -51,7 +52,8 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
 _HOMES = {
     "client": ("Client", "ClientDialog"),
     "config": ("Brake", "Kafka", "Limits", "WorkerSettings"),
-    "dialog": ("Dialog", "Group", "MessageInfo"),
+    "dialog": ("Dialog", "Group"),
+    "message_info": ("MessageInfo",),
     "errors": (
         "BodyTooLarge",
         "ConversationError",

@@ -23,6 +23,9 @@ SHORT = {
     State.DISCONNECTED_INBOUND: "DI",
     State.ERROR: "ER",
     State.CLOSED: "CD",
+    State.FENCING: "FE",
+    State.FENCING_OUTBOUND: "FO",
+    State.SETTLING: "SE",
 }
 STARTS = (State.STARTED_OUTBOUND, State.STARTED_INBOUND)
 

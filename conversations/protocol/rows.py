@@ -26,9 +26,10 @@ from typing import Any
 from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.effects import Failure
-from conversations.protocol.endpoint import NEVER, Endpoint, Kept
+from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope_run import encode_text, read_text
 from conversations.protocol.fences import GENERATIONS, Chain, Fence
+from conversations.protocol.kept import Kept
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
 from conversations.protocol.spans import Spans
@@ -108,12 +109,12 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
         b"\0\0" if error is None else _failure(error),
         b"\0" if not endpoint.inbound.missing else _numbers(endpoint.inbound.missing),
         number(endpoint.handled), b"\1" if endpoint.stateful else b"\0",
-        _KEPT if endpoint.resends and not endpoint.fence and not endpoint.renews and endpoint.chain is None else _kept(endpoint),
+        _KEPT[endpoint.resends] if endpoint.chain is None and not endpoint.fence and not endpoint.renews else _kept(endpoint),
     ))  # fmt: skip
 
 
-_KEPT = b"\1" + bytes(5)
-"""The last six fields of an endpoint that keeps its envelopes, and whose dialog is not broken."""
+_KEPT = bytes(6), bytes([1, 0, 0, 0, 0, 0])
+"""The last six fields of an endpoint whose dialog is not broken, if it keeps no envelopes, and if it keeps them."""
 
 
 def _kept(endpoint: Endpoint) -> bytes:

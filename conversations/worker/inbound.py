@@ -56,7 +56,7 @@ from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
 from conversations.worker.task import Task
 
-_RECEIVING = frozenset({State.CONVERSING, State.FENCING})
+_HANDLING = frozenset({State.CONVERSING, State.FENCING})
 """States in which accepted messages are given to their handlers."""
 NAME_LENGTH = 128
 """Number of characters of an unknown message type's name that errors show. A valid name is not longer."""
@@ -245,7 +245,7 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
     The dialog may be over already, because a handler may have ended it after the number was accepted.
     """
     active, envelope = item.active, item.envelope
-    if active.endpoint.state not in _RECEIVING and envelope.kind is Kind.MESSAGE:
+    if active.endpoint.state not in _HANDLING and envelope.kind is Kind.MESSAGE:
         # Its number was accepted while another handler ran, and that handler ended the dialog.
         _discard(partition, item)
         return None

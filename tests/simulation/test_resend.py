@@ -458,9 +458,9 @@ def test_delayed_messages_of_one_dialog_are_released_in_slices() -> None:
         sizes = []
         commit = sim.broker.ledger.commit
 
-        def weigh(service: str, handled: Sequence[Handled], outs: Sequence[MemoryRecord]) -> None:
-            sizes.append(sum(len(out.value() or b"") for out in outs if out.topic() == topic))
-            commit(service, handled, outs)
+        def weigh(service: str, handled: Sequence[Handled], records: Sequence[MemoryRecord]) -> None:
+            sizes.append(sum(len(it.value() or b"") for it in records if it.topic() == topic))
+            commit(service, handled, records)
 
         sim.broker.ledger.commit = weigh  # type: ignore[method-assign] # only looks at what is committed
         sim.advance(timedelta(minutes=2))
