@@ -49,7 +49,7 @@ def diagram() -> str:
 
 
 def table() -> str:
-    """Return a table of all states and triggers. A cell has the next state, or the error of a refused local trigger."""
+    """Return a table of all states and triggers. A cell has the next state, or the error of a refused local trigger, or nothing."""
     lines = [
         "| | " + " | ".join(words(trigger) for trigger in Trigger) + " |",
         "|---|" + "---|" * len(Trigger),
@@ -58,7 +58,8 @@ def table() -> str:
         cells = []
         for trigger in Trigger:
             target = TRANSITIONS.get((state, trigger))
-            cells.append(SHORT[target] if target is not None else f"*{REFUSALS[state, trigger].number}*")
+            refusal = REFUSALS.get((state, trigger))
+            cells.append(SHORT[target] if target is not None else "" if refusal is None else f"*{refusal.number}*")
         lines.append(f"| **{SHORT[state]}** {words(state)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

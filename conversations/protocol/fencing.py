@@ -38,6 +38,9 @@ class Fencing:
     def _move(self, trigger: Trigger) -> None:
         raise NotImplementedError
 
+    def _acknowledged(self, number: int) -> None:
+        raise NotImplementedError
+
     def _broken(self, why: Failure) -> None:
         raise NotImplementedError
 
@@ -149,7 +152,10 @@ class Fencing:
             self.unanswered()
             return Reaction.ANSWERED
         self.fence, self.fence_at = Fence.ANSWERED, NEVER
-        self.acked = max(self.acked, min(outcome.accepted, self.next_out - 1))
+        if outcome.accepted > self.acked:
+            self._acknowledged(outcome.accepted)
+        if self.state not in ASKING:
+            return Reaction.NOTHING  # the peer has accepted everything, the END included
         complete = self.inbound.accepted >= outcome.transmitted and not outcome.dead_lettered
         self.renews = self.renews and complete
         return Reaction.ANSWERED

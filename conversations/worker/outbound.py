@@ -105,10 +105,7 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
         partition.unacknowledged.make_room(active, len(body))
     prefix = active.out or active.out_prefix()
     value = encode_message(prefix, number, endpoint.acknowledge(), partition.context.clock.stamp, run, body)
-    if endpoint.state is State.FENCING:
-        partition.unacknowledged.keep(active, number, value[len(prefix) :])
-    else:
-        partition.transmission.transmit(active, value, number)
+    partition.transmission.transmit(active, value, number)
     partition.touch(active)
 
 
@@ -178,10 +175,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
     now = partition.context.now
     if said.kind is Kind.END:
         value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), partition.context.stamp)
-        if endpoint.state is State.FENCING_OUTBOUND:
-            partition.unacknowledged.keep(active, said.seq, value[len(active.out_prefix()) :])
-        else:
-            partition.transmission.transmit(active, value, said.seq)
+        partition.transmission.transmit(active, value, said.seq)
         partition.touch(active)
         return
     ack = endpoint.inbound.accepted if said.kind is Kind.RESEND else endpoint.acknowledge()

@@ -641,7 +641,11 @@ MUTATIONS = (
     Mutation("333-a-fourth-generation-begins", f"{_RESEND}the_fourth_generation_does_not_begin"),
     Mutation("334-a-breach-is-sent-again", f"{_RESEND}a_breach_is_never_sent_again"),
     Mutation("335-silence-is-taken-for-an-answer", f"{_RESEND}a_target_that_never_answers_is_asked_for_ten_minutes"),
-    Mutation("336-what-is-left-to-the-sender-is-accepted", f"{_RESEND}what_meets_the_targets_end_comes_back"),
+    Mutation(
+        "336-what-is-left-to-the-sender-is-accepted",
+        f"{_RESEND}what_meets_the_targets_end_comes_back[end]",
+        also=f"{_RESEND}what_meets_the_targets_end_comes_back[error]",
+    ),
     Mutation("337-the-end-is-not-sent-again", f"{_RESEND}the_end_is_sent_again_too"),
     Mutation(
         "338-messages-follow-one-that-was-given-up-on",
@@ -652,7 +656,11 @@ MUTATIONS = (
         "340-a-repetition-after-the-end-is-not-acknowledged",
         "tests/simulation/test_memory_of_dialogs.py::test_a_replay_after_the_end_has_no_effect",
     ),
-    Mutation("341-pending-is-not-handed-over", f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again"),
+    Mutation(
+        "341-pending-is-not-handed-over",
+        f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again[True]",
+        also=f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again[False]",
+    ),
     Mutation(
         "342-a-message-that-is-sent-again-gets-a-new-id",
         f"{_RESEND}a_dialog_that_breaks_goes_on_with_what_was_not_accepted",
@@ -666,9 +674,5 @@ MUTATIONS = (
     Mutation(
         "346-an-error-after-the-end-is-told-to-nobody",
         "tests/unit/protocol/test_endpoint.py::test_an_error_that_meets_our_end_is_told_to_the_application",
-    ),
-    Mutation(
-        "347-what-is-sent-while-asking-is-transmitted",
-        f"{_RESEND}what_is_sent_while_the_target_is_asked_goes_to_the_new_dialog",
     ),
 )
