@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # type checkers and editors do not see the names that are loaded later
-    from conversations.client import Client, ClientDialog
+    from conversations.client import Client
+    from conversations.client_dialog import ClientDialog
     from conversations.config import Brake, Kafka, Limits, WorkerSettings
     from conversations.dialog import Dialog, Group, MessageInfo
     from conversations.errors import (
@@ -49,7 +50,8 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
     from conversations.service import QueueDisabled, Service
 
 _HOMES = {
-    "client": ("Client", "ClientDialog"),
+    "client": ("Client",),
+    "client_dialog": ("ClientDialog",),
     "config": ("Brake", "Kafka", "Limits", "WorkerSettings"),
     "dialog": ("Dialog", "Group", "MessageInfo"),
     "errors": (

@@ -36,8 +36,7 @@ class Pending(Generic[R_co]):
 
     def start(self) -> None:
         """Write the request. ``Client.request`` calls this once."""
-        conversation, _ = read_handle(self.dialog_id)
-        self._host.watch(conversation, self)
+        self._host.watch(read_handle(self.dialog_id).conversation, self)
         appended = self._append()
         if appended is not None:
             appended.add_done_callback(self._written)
@@ -95,4 +94,4 @@ class Pending(Generic[R_co]):
             self._forget()
 
     def _forget(self) -> None:
-        self._host.forget(read_handle(self.dialog_id)[0])
+        self._host.forget(read_handle(self.dialog_id).conversation)

@@ -187,7 +187,7 @@ def test_what_the_contract_forbids_is_refused_before_anything_is_written(speaker
             dialog.send(3)
         with pytest.raises(BodyTooLarge):
             dialog.send(Ask(text="x" * 1_000_000))
-    with speaker.client.dialog(Client.new_id()) as old, pytest.raises(NotInContract):
+    with speaker.client.dialog(Client.new_id()) as old, pytest.raises(WrongDirection):
         old.send(Answer())
     assert [type(operation) for operation in speaker.written()[0].operations] == [Begin]
 
