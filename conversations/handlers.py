@@ -43,6 +43,7 @@ class Side:
     on_end: Handler | None = None
     on_error: Handler | None = None
     on_timer: Handler | None = None
+    on_skipped: Handler | None = None
 
     def outgoing(self, body: object, name: str | None) -> BodyCodec:
         """Find the codec with which ``body`` is sent.

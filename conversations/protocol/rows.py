@@ -9,7 +9,8 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     W number              waiting: a record that is read and whose handler has not finished (in order of arrival)
     F identity            a parked dialog: it waits for the next attempt at a message that failed, or for a human
     R identity number     parked: first the failed message, then the records behind it (their original bytes)
-    T identity letter     a failed handler without a message, of a timer (t) or an error (e), that waits for the next attempt
+    T identity letter     a failed handler without a message, of a timer (t), an error (e) or skipped messages (s), that waits for the next
+                          attempt
     K digest              a command that took effect, so that a repetition has no effect
     L source              an open letter; the source is the topic and the offset of its record
     P                     the partition itself
@@ -38,7 +39,7 @@ IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
 LETTER = b"L"
-TIMER, ERROR = b"t", b"e"
+TIMER, ERROR, SKIPPED = b"t", b"e", b"s"
 """The last byte of the key of a T row. It tells which handler without a message failed."""
 PARTITION = b"P"
 
@@ -388,6 +389,8 @@ class ParkRow:
     """Bytes of the records in ``counted``."""
     edited: str = ""
     """The command that gave the failed message its present body; empty if it has its original body."""
+    skipped: list[int] = field(default_factory=list)
+    """Numbers of the messages that the peer skipped, for a handler ``on_skipped`` that failed; else empty."""
 
 
 def encode_park(row: ParkRow) -> bytes:
