@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import timedelta
 from typing import Any, Self, TypeVar, overload
@@ -18,6 +19,7 @@ from conversations.config import Kafka, Limits, Periods, check_kafka
 from conversations.errors import LocalError, NotInContract, NoWorkerHere
 from conversations.group_state import GroupState, read_state
 from conversations.hosts import find
+from conversations.many_dialogs import Begun, Opening, begin_all
 from conversations.new_ids import checked, draw, draw_for
 from conversations.pending import Pending
 from conversations.ports import CommandSink, StateReader
@@ -26,10 +28,12 @@ from conversations.protocol.command import Begin
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import Handle, read_handle
+from conversations.reader import Reader
 from conversations.service import Service
 
 M = TypeVar("M")
 N = TypeVar("N")
+S = TypeVar("S")
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 
@@ -145,14 +149,9 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             LocalError: the id is not a UUIDv7, the lifetime is not positive, ``to`` or ``group`` is not a valid name or key,
                 ``contract`` is not a ``Contract``, or ``to_group`` does not fit the contract (8494).
         """
-        self._check_usable()
-        admission.check_service(to)
-        admission.check_contract(contract)
+        self._check_may_begin(to, contract)
         if group is not None:
             admission.check_key(group)
-        if self._service is not None and self._service.initiates.get(contract.name) is not contract:
-            mend = "name it in initiates=[...] of the service, or of local(...)"
-            raise admission.not_initiated(self.service_name, contract.name, mend)
         admission.check_to_group(contract, self.service_name, to_group)
         conversation = draw() if id is None else checked(id)
         self._used[contract.name] = contract
@@ -162,6 +161,49 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         dialog = ClientDialog(self, Handle(conversation.bytes, group or str(conversation)), contract, begin)
         dialog.to = "" if wait_for_service else to
         return dialog
+
+    def _check_may_begin(self, to: str, contract: Contract) -> None:
+        self._check_usable()
+        admission.check_service(to)
+        admission.check_contract(contract)
+        if self._service is not None and self._service.initiates.get(contract.name) is not contract:
+            mend = "name it in initiates=[...] of the service, or of local(...)"
+            raise admission.not_initiated(self.service_name, contract.name, mend)
+
+    def begin_dialogs(
+        self, to: str, contract: Contract, openings: Iterable[Opening | tuple[str, object]], *, lifetime: timedelta | None = None,
+        wait_for_service: bool = False,
+    ) -> list[Begun]:  # fmt: skip
+        """Begin many dialogs with one message each, and return the result for each, in order.
+
+        Each dialog has a command of its own, as with ``begin_dialog``. The commands are under way together, at most 1,000 at a time, so that
+        thousands take about as long as a few. One that fails does not hinder the others. A repetition with the same ids is harmless. The list
+        of results is the only thing that grows with the number of openings.
+
+        The method waits for Kafka. In ``async`` code, use ``await asyncio.to_thread(client.begin_dialogs, ...)``.
+
+        Args:
+            to: name of the other service.
+            contract: the contract of the dialogs. The service must initiate it.
+            openings: pairs of an id from ``new_id`` and a body, or objects of class ``Opening``. A generator is read step by step.
+            lifetime: lifetime of these dialogs, instead of the contract's lifetime.
+            wait_for_service: if True, the messages of the dialogs wait until the catalog names the service.
+
+        Raises:
+            UnknownService: the catalog does not name the service (8490). Nothing was written.
+            UnknownContract: the service does not initiate the contract (8425). Nothing was written.
+            LocalError: ``to`` is not a valid name, ``contract`` is not a ``Contract``, or an opening is not a pair of an id and a body. The
+                dialogs before such an opening have begun.
+        """
+        self._check_may_begin(to, contract)
+
+        def begin(opening: Opening) -> ClientDialog:
+            return self.begin_dialog(
+                to, contract, id=opening.id, group=opening.group, lifetime=lifetime, to_group=opening.to_group,
+                wait_for_service=wait_for_service,
+            )  # fmt: skip
+
+        return begin_all(begin, openings, self.timeout.total_seconds())
 
     def dialog(self, id: str) -> ClientDialog:  # noqa: A002 - the word users know
         """Return an existing dialog of the service, as a block: a dialog that the service began, or that it accepted.
@@ -210,6 +252,10 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         if reader is None:
             reader = self._readers.setdefault(name, self.state_reader(service.name))
         return read_state(reader, service.state, group, begun_by)
+
+    def reader(self, service: Service[S]) -> Reader[S]:
+        """Return a reader for the dialogs of a service: ``client.reader(orders).dialog(handle)``. In ``local`` it reads from memory."""
+        return Reader(service, self._kafka, periods=self._periods)
 
     def state_reader(self, service: str) -> StateReader:
         """Return a reader for the states of a service."""

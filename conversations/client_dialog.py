@@ -218,7 +218,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
             try:
                 future.result(self._client.timeout.total_seconds())
             except TimeoutError:
-                raise self._unconfirmed() from None
+                raise self.unconfirmed() from None
 
     async def __aenter__(self) -> Self:
         self._inside = True
@@ -237,9 +237,9 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
                 async with asyncio.timeout(self._client.timeout.total_seconds()):
                     await asyncio.wrap_future(future)
             except TimeoutError:
-                raise self._unconfirmed() from None
+                raise self.unconfirmed() from None
 
-    def _unconfirmed(self) -> NotAccepted:
+    def unconfirmed(self) -> NotAccepted:
         """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""
         if self._contract is not None:
             again = (

@@ -28,6 +28,7 @@ from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.effects import Failure
 from conversations.protocol.endpoint import NEVER, Endpoint, Kept
+from conversations.protocol.envelope import decode
 from conversations.protocol.envelope_run import encode_text, read_text
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
@@ -348,6 +349,23 @@ def decode_waiting(row: bytes) -> WaitingRow:
         UndecodableRecord: the bytes are not a waiting row.
     """
     return WaitingRow(**DEFAULT.decode(row, _WAITING))
+
+
+def trimmed(key: bytes, row: bytes) -> bytes:
+    """Return the part of a row that readers outside the workers need.
+
+    Of a command that took effect they need only the key. Of a delayed envelope they need its number, as text; it is empty if the envelope has no
+    number.
+    """
+    if key[:1] == COMMAND:
+        return b""
+    if key[:1] != DELAYED:
+        return row
+    try:
+        number = decode(decode_waiting(row).value).seq
+    except UndecodableRecord:
+        return b""
+    return b"" if number < 0 else b"%d" % number
 
 
 QUEUE_ON = NEVER - 1
