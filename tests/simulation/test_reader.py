@@ -131,7 +131,9 @@ def test_a_command_for_a_dialog_that_was_never_accepted_is_refused_and_claims_no
     desk.sim.run()
     assert desk.view(dialog.id).state == {"answer": "now"}
     assert desk.view(handle, "shop").state.handles == [handle]
-    assert desk.sim.state("shop", dialog.id, begun_by="web") is not None, "the group belongs to the service that began the dialog"
+    assert desk.sim.state("shop", dialog.id, begun_by="web") is not None, (
+        "the group belongs to the service that began the dialog"
+    )
 
 
 def test_a_refused_command_is_in_the_view_of_its_side() -> None:
