@@ -7,7 +7,10 @@ import pytest
 from pydantic import BaseModel
 
 from conversations import Contract, DeclarationError, Dialog, PeerError, PoisonPolicy, Service, Then
+from conversations.ports import Out
 from conversations.protocol.command import Failed
+from conversations.protocol.envelope import decode
+from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Faults, Simulation
 from conversations.testing.peer import PeerDialog
 from tests.simulation.support.services import Say
@@ -100,6 +103,22 @@ def test_a_message_that_an_operator_skips_is_told_as_well() -> None:
         sim.decide(sim.parked("picky")[0], "skip")
         sim.run()
         assert noted(sim, dialog).numbers == [0]
+
+
+def test_a_copy_of_the_notice_changes_nothing() -> None:
+    """The notice has no number of its own: a row keeps the copy from calling the handler again."""
+    with Simulation(maker(), picky(), raise_failures=False) as sim:
+        dialog = began(sim, "bad")
+        sim.run()
+        topic = service_topic(sim.broker.namespace, "maker", QUEUE)
+        for number, records in enumerate(sim.broker.topics[topic]):
+            for record in list(records):
+                value = record.value() or b""
+                if record.visible and decode(value).skipped:
+                    sim.broker.append(Out(topic, number, record.key(), value, record.headers()))
+        sim.run()
+        assert noted(sim, dialog).numbers == [0]
+        assert sim.worker("maker").counts.duplicates == 1
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -1,11 +1,9 @@
 """Laws of speaking from outside: a block is one command, written when it is left, and wrong requests write nothing."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
-from threading import Event, Thread
 from uuid import UUID
 
 import pytest
@@ -395,38 +393,30 @@ def test_a_wrong_service_is_found_before_the_second_command(speaker: Speaker) ->
 
 def test_at_most_a_window_of_commands_is_under_way() -> None:
     """The memory of a call does not grow with the number of dialogs, apart from its results."""
-    under_way: deque[Future[None]] = deque()
-    most = [0]
+    under_way, most = set[int](), [0]
+
+    class Confirmation(Future[None]):
+        """A confirmation that comes as soon as it is waited for."""
+
+        def result(self, timeout: float | None = None) -> None:
+            under_way.discard(id(self))
 
     class Slow:
         def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
-            future: Future[None] = Future()
-            under_way.append(future)
+            future = Confirmation()
+            under_way.add(id(future))
             most[0] = max(most[0], len(under_way))
+            kept.append(future)
             return future
 
         def close(self) -> None: ...
 
+    kept: list[Future[None]] = []
     client = LocalClient(WEB, Kafka("memory"), Slow())
-
-    def openings() -> Iterator[tuple[str, Ask]]:
-        for _ in range(3_000):
-            yield Client.new_id(), Ask()
-
-    def confirm() -> None:
-        while not done.is_set():
-            if under_way:
-                under_way.popleft().set_result(None)
-
-    done = Event()
-    confirming = Thread(target=confirm)
-    confirming.start()
-    try:
-        assert all(it.error is None for it in client.begin_dialogs("shop", SALES, openings()))
-    finally:
-        done.set()
-        confirming.join()
-    assert most[0] <= UNDER_WAY
+    openings = ((Client.new_id(), Ask()) for _ in range(3_000))
+    assert all(it.error is None for it in client.begin_dialogs("shop", SALES, openings))
+    assert most[0] == UNDER_WAY
+    assert under_way == set()
 
 
 def test_a_command_that_kafka_does_not_confirm_says_how_to_repeat_it() -> None:
