@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import blake2b
 
 from conversations.protocol import rows
@@ -18,9 +17,9 @@ def keyed(conversation: bytes, initiator: bool, key: str) -> bytes:
     return _row(b"key", conversation, initiator, key.encode())
 
 
-def skipped(own: bytes, numbers: Iterable[int]) -> bytes:
-    """Return the key of the row for a notice that the peer skipped messages; ``own`` is the identity of this side."""
-    return _row(b"skipped", own, b" ".join(b"%d" % number for number in numbers))
+def skipped(own: bytes, number: int) -> bytes:
+    """Return the key of the row for a notice that the peer skipped a message; ``own`` is the identity of this side."""
+    return _row(b"skipped", own, b"%d" % number)
 
 
 def _row(*parts: bytes | bool) -> bytes:

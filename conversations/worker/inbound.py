@@ -165,17 +165,18 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
 def _told_of_skipped(partition: Partition, item: Arrival) -> Task | None:
     """Return the task for ``on_skipped``. If this handler waits for another attempt, it gets the new numbers then.
 
-    The notice has no number of its own. So a row keeps a copy of it from taking effect again. The item is accepted in the same transaction,
-    so that after a crash its waiting row leads to the handler, and not to this row.
+    The notice has no number of its own. So a row for each skipped number keeps a copy of it from taking effect again. The item is accepted in the
+    same transaction, so that after a crash its waiting row leads to the handler, and not to these rows.
     """
     active, numbers = item.active, item.envelope.skipped
-    if not all(0 <= number < active.endpoint.next_out for number in numbers):
-        return None  # the peer cannot have skipped what was never sent
-    row = repetitions.skipped(active.identity, numbers)
-    if partition.outbox.read(row) is not None:
+    if not all(0 <= number <= active.endpoint.acked for number in numbers):
+        return None  # the peer cannot have skipped what it has not accepted
+    untold = [row for it in numbers if partition.outbox.read(row := repetitions.skipped(active.identity, it)) is None]
+    if not untold:
         partition.context.counts.count_duplicate()
         return None
-    commands.remember(partition, row, item.log_time)
+    for row in untold:
+        commands.remember(partition, row, item.log_time)
     item.accept()
     return deliver(partition, item)
 
