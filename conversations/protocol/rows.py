@@ -42,6 +42,8 @@ PARK, PARKED, RETRY = b"F", b"R", b"T"
 LETTER = b"L"
 TIMER, ERROR, SKIPPED = b"t", b"e", b"s"
 """The last byte of the key of a T row. It tells which handler without a message failed."""
+WITHOUT_MESSAGE = (TIMER, ERROR, SKIPPED)
+"""The kinds of handlers without a message."""
 PARTITION = b"P"
 
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)

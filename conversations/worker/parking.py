@@ -61,8 +61,6 @@ HANDLED, FAILED, ENDED, DECIDED = Outcome
 
 ENDED: the dialog ended first, or its timer was set again or has no handler any more. DECIDED: an operator decided again.
 """
-WITHOUT_MESSAGE = (rows.TIMER, rows.ERROR, rows.SKIPPED)
-"""The kinds of handlers without a message."""
 FAILURE_LIMIT = 200
 """Maximum number of characters of an exception's text in a park's row. It is small, because the texts of all parks are in memory."""
 
@@ -146,7 +144,7 @@ class Parking:
         if not self.parks and not self.retries:
             return soonest
         own = active.identity
-        found = self.parks.get(own), *(self.retries.get(own + handler) for handler in WITHOUT_MESSAGE)
+        found = self.parks.get(own), *(self.retries.get(own + handler) for handler in rows.WITHOUT_MESSAGE)
         return min([soonest, *(park.wakes for park in found if park is not None and not park.taken)])
 
     def _look_in_time(self, active: Active) -> None:
@@ -233,9 +231,10 @@ class Parking:
         key = active.identity + item.handler
         found = self.retries.get(key)
         if found is None:
-            found = self.retries[key] = Park(rows.ParkRow(since=self._context.now), suspect=item.suspect)
-            if isinstance(item, Arrival):
-                found.add_skipped(item.envelope.skipped)
+            skipped = sorted(item.envelope.skipped) if isinstance(item, Arrival) else []
+            found = self.retries[key] = Park(
+                rows.ParkRow(since=self._context.now, skipped=skipped), suspect=item.suspect
+            )
         found.attempted(item.attempts)
         self._wait(active, found, due, failure)
         self._changed.add(rows.RETRY + key)
@@ -243,12 +242,10 @@ class Parking:
     def skipped_too(self, active: Active, numbers: Iterable[int]) -> bool:
         """Add numbers of skipped messages to the handler that waits for another attempt; return False if no such handler waits."""
         key = active.identity + rows.SKIPPED
-        found = self.retries.get(key)
-        if found is None:
-            return False
-        found.add_skipped(numbers)
-        self._changed.add(rows.RETRY + key)
-        return True
+        if (found := self.retries.get(key)) is not None:
+            found.add_skipped(numbers)
+            self._changed.add(rows.RETRY + key)
+        return found is not None
 
     def let_wait(self, item: Item, handler: bytes, due: int, failure: str) -> None:
         """Let a handler wait. If it has a message, park the message and its dialog."""
@@ -360,7 +357,7 @@ class Parking:
         if found is not None and not found.taken and found.row.due <= now:
             found.take()
             self._take(active, found)
-        for handler in WITHOUT_MESSAGE:
+        for handler in rows.WITHOUT_MESSAGE:
             again = self.retries.get(active.identity + handler)
             if again is not None and not again.taken and again.row.due <= now:
                 again.take()
@@ -470,7 +467,7 @@ class Parking:
 
     def close(self, active: Active) -> None:
         """End the parks of a dialog that ended or broke. Parked messages become dead letters, except a head that is being handled now."""
-        for handler in WITHOUT_MESSAGE:
+        for handler in rows.WITHOUT_MESSAGE:
             self.forget_retry(active, handler, ENDED)
         found = self.parks.get(active.identity)
         if found is None:

@@ -7,14 +7,15 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from conversations import Client, Kafka, Reader, Status
+from conversations import Client, DialogView, Kafka, Reader, Status
 from conversations.kafka.admin import apply
-from tests.acceptance.services.speaking import SUPPORT, Line, Open, Ping, customer, support
+from tests.acceptance.services.speaking import SUPPORT, Heard, Line, Open, Ping, customer, support
 from tests.acceptance.support.command_line import SERVICES, Running, environment
 from tests.support.waiting import SLOWER, until
 
@@ -52,6 +53,11 @@ def terminal(kafka: Kafka, handle: str, out: Path) -> None:
         check=True,
         timeout=120 * SLOWER,
     )
+
+
+def has_heard(lines: int, view: DialogView[Heard]) -> bool:
+    """Return True if the customer has heard so many lines."""
+    return len(view.state.lines) >= lines
 
 
 def watch(kafka: Kafka, dialog_id: str, handle: str, done: Event) -> int:
@@ -101,16 +107,14 @@ def test_three_speak_on_an_accepted_dialog_while_workers_are_killed(kafka: Kafka
         try:
             for kill in range(KILLS):
                 part = 3 * LINES * (kill + 1) // (KILLS + 1)
-                reader.wait(
-                    dialog.id, timeout=LONG, until=lambda view, part=part: len(view.state.lines) >= part
-                ).result()  # type: ignore[misc]
+                reader.wait(dialog.id, timeout=LONG, until=partial(has_heard, part)).result()
                 run.ready()
                 service = run.health()[1]["services"][kill % 2]
                 pids = [it["pid"] for it in service["workers"] if it.get("pid")]
                 os.kill(pids[kill // 2 % len(pids)], signal.SIGKILL)
             for each in speakers:
                 each.result()
-            view = reader.wait(dialog.id, timeout=LONG, until=lambda view: len(view.state.lines) >= 3 * LINES).result()
+            view = reader.wait(dialog.id, timeout=LONG, until=partial(has_heard, 3 * LINES)).result()
         finally:
             done.set()
         assert watching.result() > KILLS
