@@ -61,7 +61,7 @@ class Desk:
     """A simulation with a client of each service."""
 
     def __init__(self, policy: PoisonPolicy | None = None) -> None:
-        self.services = {"web": web(), "shop": shop(policy)}
+        self.services: dict[str, Service[Any]] = {"web": web(), "shop": shop(policy)}
         self.sim = Simulation(*self.services.values(), raise_failures=False, now=datetime.now(UTC))
 
     def client(self, service: str) -> LocalClient:
