@@ -25,7 +25,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.fences import Renew
-from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.identifiers import Handle, uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.publications import Headers, Publication, Publications, Text, publication
 from conversations.protocol.states import OPEN_STATES, TRANSITIONS, State, check_timer, refuse
@@ -174,8 +174,7 @@ class Draft:
             raise HandlerOver(
                 "the handler of this dialog object is over: it returned, failed, or passed its time limit. Requests made "
                 "now would be lost. Make them before the handler returns, and let it wait for its threads and tasks that "
-                "use the dialog. For later requests use dialog.set_timer(), or Client.dialog() with dialog.id if this "
-                "service began the dialog"
+                "use the dialog. For later requests use dialog.set_timer(), or Client.dialog() with dialog.handle"
             )
 
     def ask(self, party: Party, verb: Verb | Renew, at: int = 0) -> None:
@@ -300,6 +299,15 @@ class Dialog(Generic[S]):
     def id(self) -> str:
         """Conversation id, the same on both sides."""
         return uuid_text(self._party.endpoint.conversation)
+
+    @property
+    def handle(self) -> str:
+        """The text that names this side of the dialog for ``Client.dialog`` and ``Reader.dialog``, in every process of this service.
+
+        Keep it to send later, outside a handler. On the peer's side the dialog has another handle.
+        """
+        endpoint = self._party.endpoint
+        return Handle(endpoint.conversation, endpoint.key, endpoint.initiator).text
 
     @property
     def contract(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from conversations.client import Client
 from conversations.config import Kafka, Periods, WorkerSettings, check_kafka
@@ -20,6 +20,7 @@ from conversations.ports import CommandSink, Connection, StateReader
 from conversations.protocol.admission import unknown_service
 from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.topics import COMMANDS
+from conversations.reader import Reader
 from conversations.service import Service, as_services
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
@@ -27,6 +28,7 @@ from conversations.worker import Worker
 CLIENT = "local.client"
 """Name of the service for which the client of ``local`` speaks."""
 START_SECONDS = 60.0
+S = TypeVar("S")
 
 
 class MemoryCommands:
@@ -81,6 +83,12 @@ class LocalClient(Client):
     def state_reader(self, service: str) -> StateReader:
         """Return a reader for the states of a service, in memory or on Kafka."""
         return super().state_reader(service) if self._broker is None else MemoryGroupStates(self._broker, service)
+
+    def reader(self, service: Service[S]) -> Reader[S]:
+        """Return a reader for the dialogs of a service, in memory or on Kafka."""
+        if self._broker is None:
+            return super().reader(service)
+        return Reader.over(service, MemoryGroupStates(self._broker, service.name), self._periods)
 
     def finish(self) -> None:
         """Note that the block of ``local`` is over."""

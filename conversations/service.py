@@ -214,6 +214,16 @@ class Service(Generic[S]):
         """
         return self._on_event("error", contracts, ("error", "dialog"), time_limit)
 
+    def on_skipped(
+        self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT
+    ) -> OnMessage[tuple[int, ...], S]:
+        """Register a handler ``(numbers, dialog)``, called when the peer gave up on messages of this side and went on without them.
+
+        ``numbers`` are the numbers of these messages: ``MessageInfo.sequence`` at the peer. They count this side's messages from 0. Without a
+        handler, the event ``SKIPPED_BY_PEER`` is the only trace. If this side is over before the handler has run, the handler is not called.
+        """
+        return self._on_event("skipped", contracts, ("numbers", "dialog"), time_limit)
+
     def _on_event(
         self, event: str, contracts: Sequence[Contract], takes: tuple[str, ...], time_limit: timedelta
     ) -> Callable[[Any], Any]:
@@ -327,6 +337,7 @@ class Service(Generic[S]):
         side.on_end = self._event("end", contract)
         side.on_error = self._event("error", contract)
         side.on_timer = self._event("timer", contract)
+        side.on_skipped = self._event("skipped", contract)
         return side
 
     def _check_policy_names(self) -> None:
@@ -415,7 +426,7 @@ def _is_handler(given: object) -> bool:
 def _subjects(side: Side) -> set[Subject]:
     """Return the handlers of one side of a contract, as subjects of policies."""
     messages = {name for name, (_, handler) in side.receivers.items() if handler is not None}
-    events = {None} if side.on_end or side.on_error or side.on_timer else set()
+    events = {None} if side.on_end or side.on_error or side.on_timer or side.on_skipped else set()
     return {Subject(side.contract.name, name) for name in messages | events}
 
 

@@ -40,7 +40,7 @@ class Parked(NamedTuple):
     number: int
     """Sequence number of the message; -1 if there is no message."""
     what: str
-    """The message type, or "END", "TIMER" or "ERROR"."""
+    """The message type, or "END", "TIMER", "ERROR" or "SKIPPED"."""
     body: bytes
     attempts: int
     """Number of failed attempts."""
@@ -107,7 +107,7 @@ def parked(
     return sorted(found, key=lambda it: (it.since, it.conversation))
 
 
-_HANDLERS = {rows.TIMER: Failed.TIMER, rows.ERROR: Failed.ERROR}
+_HANDLERS = {rows.TIMER: Failed.TIMER, rows.ERROR: Failed.ERROR, rows.SKIPPED: Failed.SKIPPED}
 
 
 def _is_open(table: Mapping[bytes, bytes], key: bytes) -> bool:

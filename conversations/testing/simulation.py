@@ -22,6 +22,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision, Parked, parked, resolution
 from conversations.protocol.topics import COMMANDS
+from conversations.reader import Reader
 from conversations.service import Service, as_services
 from conversations.testing import bounds, invariants, reading
 from conversations.testing.broker import DECIDED, FaultyBroker
@@ -295,6 +296,15 @@ class Simulation(AbstractContextManager["Simulation"]):
         check_key(group)
         found = self._runner(service).service
         return read_state(MemoryGroupStates(self.broker, service), found.state, group, begun_by)
+
+    def reader(self, service: str) -> Reader[Any]:
+        """Return a reader for the dialogs of a service. In a simulation time stands still: use ``dialog`` after ``run``, and not ``wait``.
+
+        Raises:
+            LocalError: there is no such service.
+        """
+        found = self._runner(service).service
+        return Reader.over(found, MemoryGroupStates(self.broker, service), self.settings.periods)
 
     def parked(self, service: str) -> list[Parked]:
         """Return the failed messages, and the failed handlers without a message, that wait for an attempt or for a decision.

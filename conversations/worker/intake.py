@@ -260,7 +260,11 @@ def _concerned(partition: Partition, command: Command) -> Active:
     """Find the endpoint that a command is about. Commands about the partition have their own lane, so they do not wait for any dialog."""
     if concerns_partition(command):
         return partition.work.itself
-    return partition.find(rows.identity(command.conversation_id, not command.from_initiator), command.key, "")
+    own = rows.identity(command.conversation_id, command.from_initiator)
+    if not command.from_initiator and not partition.knows(own):
+        # The peer's first message decides the group of this side. So a command that comes first is refused, and claims no lane.
+        return partition.work.itself
+    return partition.find(rows.other_side(own), command.key, "")
 
 
 def restore_waiting(partition: Partition) -> None:

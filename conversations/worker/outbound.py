@@ -76,6 +76,8 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             partition.actives[rows.other_side(active.identity)] = active
             partition.context.counts.count_begun()
             partition.touch(active)
+            if (watcher := partition.context.watchers.get(active.identity[:16])) is not None:
+                partition.outbox.notify(watcher.taken)
         case End():
             end(partition, active)
         case EndWithError(code, description):

@@ -42,6 +42,7 @@ _TIME = f"{RULES}/test_time.py::test_"
 _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_kept_its_promises_is_clean[0]"
 """The checker of chaos runs, which shares no code with the product, must notice too."""
 
+_AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
@@ -674,5 +675,49 @@ MUTATIONS = (
     Mutation(
         "346-an-error-after-the-end-is-told-to-nobody",
         "tests/unit/protocol/test_endpoint.py::test_an_error_that_meets_our_end_is_told_to_the_application",
+    ),
+    Mutation(
+        "440-a-copy-of-a-notice-calls-on-skipped-again",
+        "tests/simulation/test_skipped.py::test_a_copy_of_the_notice_changes_nothing",
+    ),
+    Mutation(
+        "441-a-notice-is-settled-before-its-handler",
+        "tests/slow_handlers/test_waiting.py::"
+        "test_a_notice_of_a_skipped_message_is_kept_while_its_handler_runs_and_handled_by_the_next_worker",
+    ),
+    Mutation(
+        "442-a-second-notice-makes-the-first-be-forgotten",
+        f"{_AGAIN}[False]",
+        also=f"{_AGAIN}[True]",
+    ),
+    Mutation(
+        "443-a-client-always-speaks-as-the-initiator",
+        "tests/unit/test_client.py::test_a_client_speaks_on_the_side_that_its_handle_names",
+    ),
+    Mutation(
+        "444-an-early-command-decides-the-group",
+        "tests/simulation/test_reader.py::"
+        "test_a_command_for_a_dialog_that_was_never_accepted_is_refused_and_claims_nothing",
+    ),
+    Mutation(
+        "445-a-view-takes-sent-for-acknowledged",
+        "tests/simulation/test_reader.py::test_a_dialog_is_seen_only_after_its_command_is_carried_out",
+    ),
+    Mutation(
+        "446-a-deleted-dialog-is-taken-for-a-new-one",
+        "tests/simulation/test_reader.py::"
+        "test_a_dialog_is_forgotten_when_its_rows_are_gone_or_it_cannot_begin_any_more",
+    ),
+    Mutation(
+        "447-all-begins-are-under-way-at-once",
+        "tests/unit/test_client.py::test_at_most_a_window_of_commands_is_under_way",
+    ),
+    Mutation(
+        "448-begins-do-not-wait-for-the-first",
+        "tests/unit/test_client.py::test_a_wrong_service_is_found_before_the_second_command",
+    ),
+    Mutation(
+        "449-a-view-has-rows-that-are-not-committed",
+        "tests/integration/kafka/test_readers.py::test_rows_of_an_open_or_aborted_transaction_are_not_in_a_view",
     ),
 )

@@ -68,7 +68,7 @@ def _plain(schema: Any) -> Any:
 
 ENVELOPE, COMMAND, ENDPOINT, TOMBSTONE, GROUP, WAITING, PARTITION = map(
     Schema,
-    ("envelope.v1", "command.v2", "endpoint.v2", "tombstone.v1", "group.v1", "waiting.v1", "partition.v2"),
+    ("envelope.v1", "command.v3", "endpoint.v2", "tombstone.v1", "group.v1", "waiting.v1", "partition.v2"),
 )
 
 KINDS = {name: number for number, name in enumerate(("MESSAGE", "END", "ERROR", "ACK", "RESEND", "FENCE", "FENCED"))}
