@@ -39,12 +39,14 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
         UnknownService,
         WrongDirection,
     )
+    from conversations.feeds import NewDialog
     from conversations.group_state import GroupState
     from conversations.local import local
     from conversations.pending import Pending
     from conversations.poison import PoisonPolicy, Then
     from conversations.protocol.codes import ErrorClass
     from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, message_type
+    from conversations.protocol.plain_records import PlainRecord
     from conversations.run import run
     from conversations.service import QueueDisabled, Service
 
@@ -77,12 +79,14 @@ _HOMES = {
         "UnknownService",
         "WrongDirection",
     ),
+    "feeds": ("NewDialog",),
     "group_state": ("GroupState",),
     "local": ("local",),
     "pending": ("Pending",),
     "poison": ("PoisonPolicy", "Then"),
     "protocol.codes": ("ErrorClass",),
     "protocol.contract": ("ANY_SERVICE", "Contract", "MessageType", "message_type"),
+    "protocol.plain_records": ("PlainRecord",),
     "run": ("run",),
     "service": ("QueueDisabled", "Service"),
 }
@@ -90,8 +94,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ANY_SERVICE", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
-    "ErrorClass", "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewerState", "NoWorkerHere",
-    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "PublicationRefused", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
+    "ErrorClass", "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewDialog", "NewerState", "NoWorkerHere",
+    "NotAccepted", "NotInContract", "PeerError", "Pending", "PlainRecord", "PoisonPolicy", "PublicationRefused", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
     "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
 ]  # fmt: skip
 

@@ -208,6 +208,7 @@ class Child:
             "brake_on": status.get("brake_on"),
             "partitions": status.get("partitions", []),
             "counts": status.get("counts", {}),
+            "feeds": status.get("feeds", []),
         }
 
 
