@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from secrets import token_hex
 
@@ -25,13 +26,15 @@ from confluent_kafka import KafkaException
 
 from conversations.backoff import Backoff
 from conversations.config import Kafka, WorkerSettings
-from conversations.errors import DestinationFailed, Fenced, Interrupted, KafkaUnreachable, LogError
+from conversations.durations import SECOND
+from conversations.errors import DestinationFailed, Fenced, Interrupted, KafkaNotReady, KafkaUnreachable, LogError
 from conversations.feeds import Feed, Feeder, Turning
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
-from conversations.kafka.clients import Admin, Topic, describe_topics, translated
+from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, describe_topics, translated
 from conversations.kafka.feed_input import FeedInput
 from conversations.kafka.offsets import Ends, committed, ends_of
+from conversations.kafka.retrying import AGAIN, is_unsure, patiently
 from conversations.kafka.transactions import Group, Transactions
 from conversations.ports import Produced, Record
 from conversations.protocol.plain_records import Source
@@ -70,17 +73,19 @@ class KafkaFeeder(Feeder):
         self._commands = service_topic(kafka.namespace, service, COMMANDS)
         self._admin = Admin(kafka)
         self._outage = Backoff(*OUTAGE)
+        self._looks_every = settings.periods.topics_looked_at / SECOND
         self._has_read = False
         """True if this process has read the topic. Kafka forgets the offsets of a deleted topic, and all records of the next one are new."""
 
     def check(self) -> None:
-        """Check, before the worker starts, that the topic can be read.
+        """Check, before the worker starts, that the topic can be read. A cluster that is not ready is not waited for here.
 
         Raises:
             KafkaUnreachable: no broker answered.
             LogError: the topic is missing, or the right to read it or to use its group is.
         """
-        self._committed(self._look())
+        with suppress(KafkaNotReady):
+            self._committed(self._look())
 
     def run(self) -> None:
         """Read until ``stop``. After a failure of Kafka, and while the topic is gone, join the group again later."""
@@ -101,7 +106,11 @@ class KafkaFeeder(Feeder):
         try:
             transactions.start()  # aborts the transaction that an earlier process of this slot left open
             inputs.join()
+            looked = time.monotonic()
             while not self.stopping.is_set():
+                if time.monotonic() - looked > self._looks_every:
+                    self._check_same(topic)  # librdkafka does not tell that a topic was deleted
+                    looked = time.monotonic()
                 if inputs.unopened:
                     self._open(topic, inputs, transactions)
                 records = inputs.poll(IDLE, self._settings.batch, self._settings.limits.step_bytes)
@@ -131,6 +140,17 @@ class KafkaFeeder(Feeder):
             raise LogError(f"service {self.service!r} reads from topic {name}: READ on topic {name} is missing")
         return topic
 
+    def _check_same(self, topic: Topic) -> Topic:
+        """Look again, and return the topic with its present partition count.
+
+        Raises:
+            LogError: it is missing, may not be read, or was re-created.
+        """
+        now = self._look()
+        if now.id != topic.id:
+            raise LogError(f"topic {self.feed.topic} was re-created")
+        return now
+
     def _describe(self, names: list[str], **how: float) -> dict[str, Topic | None]:
         with self._admin.request() as client:
             return describe_topics(client, self._kafka, names, rights=True, **how)
@@ -155,7 +175,9 @@ class KafkaFeeder(Feeder):
         """Return the offsets that the group has committed, for this topic and not for an earlier one of its name."""
         places = [(self.feed.topic, number) for number in range(topic.partitions)]
         try:
-            found = committed(self._kafka, self._group, places)
+            found = patiently(
+                lambda: committed(self._kafka, self._group, places), REQUEST_TIMEOUT, again=is_unsure, pause=AGAIN
+            )
         except KafkaException as failure:
             need = rights.told(failure.args[0], topic=self.feed.topic, group=self._group)
             raise translated(
@@ -171,9 +193,7 @@ class KafkaFeeder(Feeder):
 
     def _open(self, topic: Topic, inputs: FeedInput, transactions: Transactions) -> None:
         """Begin to read the partitions that the group has assigned."""
-        now = self._look()
-        if now.id != topic.id:
-            raise LogError(f"topic {self.feed.topic} was re-created")
+        now = self._check_same(topic)
         firsts = {number: at for (_, number), at in Ends(self._kafka, [self.feed.topic]).first().items()}
         ends = {
             number: at for (_, number), at in ends_of(self._kafka, [(self.feed.topic, it) for it in firsts]).items()
