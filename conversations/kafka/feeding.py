@@ -46,8 +46,10 @@ IDLE = 0.2
 """Maximum number of seconds that a poll waits for a record."""
 OUTAGE = (0.25, 8.0)
 """The first and the longest wait, in seconds, before a feed that failed joins its group again."""
-COMMIT_TRIES = 10
+COMMIT_TRIES = 3
 """Number of consecutive aborted transactions after which the feed joins its group again."""
+GROUP_PATIENCE = 5.0
+"""Maximum number of seconds to wait for the reason for which a group does not answer."""
 LOOK_UP = 2.0
 """Maximum number of seconds that a transaction waits for the metadata of its topic."""
 
@@ -85,7 +87,12 @@ class KafkaFeeder(Feeder):
             LogError: the topic is missing, or the right to read it or to use its group is.
         """
         with suppress(KafkaNotReady):
-            self._committed(self._look())
+            topic = self._look()
+            try:
+                self._committed(topic)
+            except KafkaUnreachable:
+                self._check_group()
+                raise
 
     def run(self) -> None:
         """Read until ``stop``. After a failure of Kafka, and while the topic is gone, join the group again later."""
@@ -154,6 +161,14 @@ class KafkaFeeder(Feeder):
     def _describe(self, names: list[str], **how: float) -> dict[str, Topic | None]:
         with self._admin.request() as client:
             return describe_topics(client, self._kafka, names, rights=True, **how)
+
+    def _check_group(self) -> None:
+        """Raise the reason for which the group does not answer. Without the right to use it, a request for its offsets only times out."""
+        inputs = FeedInput(self._kafka, self.feed.topic, self._group)
+        try:
+            inputs.poll(GROUP_PATIENCE, 1, 1)
+        finally:
+            inputs.close()
 
     def _turning(self, topic: Topic) -> Turning:
         count = CatalogReader(self._kafka, self._admin).read().partitions(self.service)
@@ -239,17 +254,19 @@ class KafkaFeeder(Feeder):
         Raises:
             LogError: the outcome is unknown, or the commands topic takes no records. Everything is read again.
         """
-        for _ in range(COMMIT_TRIES):
+        for left in reversed(range(COMMIT_TRIES)):
             try:
                 transactions.commit(outs, offsets)
             except Fenced as error:
                 log.info("service %s: %s", self.service, error)
                 return False
             except Interrupted as error:
+                if not left:
+                    raise  # the feed looks at its topic before it joins again, and names what is wrong
                 log.warning("service %s: a transaction of %s was aborted: %s", self.service, self.feed.topic, error)
                 self.stopping.wait(self._outage.again())
             except DestinationFailed as error:
                 raise LogError(f"{self._commands} does not take the commands of {self.feed.topic}: {error}") from error
             else:
                 return True
-        raise KafkaUnreachable(self._kafka.bootstrap, f"{COMMIT_TRIES} transactions of {self.feed.topic} were aborted")
+        raise AssertionError("the last attempt returns or raises")

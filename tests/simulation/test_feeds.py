@@ -182,7 +182,7 @@ def test_a_record_that_is_years_old_begins_a_dialog() -> None:
 
 
 def bad_body(record: PlainRecord) -> object:
-    return Placed.model_construct(n="seven")
+    return Placed.model_construct(n="seven")  # type: ignore[arg-type]  # on purpose
 
 
 def raises(error: BaseException) -> Turn:
@@ -357,7 +357,7 @@ WRONG: dict[str, tuple[dict[str, Any], Any, str]] = {
 def test_a_wrong_declaration_is_refused(kind: str) -> None:
     changed, function, why = WRONG[kind]
     service = Service("web", initiates=[ORDERS], ignores=[Shipped])
-    given = {"to": "orders", "contract": ORDERS, "start": "earliest"} | changed
+    given: dict[str, Any] = {"to": "orders", "contract": ORDERS, "start": "earliest"} | changed
     with pytest.raises(DeclarationError, match=why):
         service.from_topic(TOPIC_NAME, **given)(function)
 
