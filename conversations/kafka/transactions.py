@@ -235,11 +235,9 @@ class Transactions:
         producer.flush(TRANSACTION_TIMEOUT + STALL)
 
     def _send_offsets(self, producer: Producer, offsets: Mapping[int, int]) -> None:
-        queue, calls = self._group.queue, self._calls
+        queue, calls, note = self._group.queue, self._calls, self._group.note
         assert calls is not None
-        positions = [
-            TopicPartition(queue, partition, offset, self._group.note) for partition, offset in offsets.items()
-        ]
+        positions = [TopicPartition(queue, partition, offset, note) for partition, offset in offsets.items()]
 
         def send() -> None:
             # The epoch is read here, directly before its use. So no poll can report a lost partition in between.
