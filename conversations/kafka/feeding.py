@@ -32,6 +32,7 @@ from conversations.feeds import Feed, Feeder, Turning
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, describe_topics, translated
+from conversations.kafka.failures import describe
 from conversations.kafka.feed_input import FeedInput
 from conversations.kafka.offsets import Ends, committed, ends_of
 from conversations.kafka.retrying import AGAIN, is_unsure, patiently
@@ -100,10 +101,15 @@ class KafkaFeeder(Feeder):
             try:
                 self._read_until_stop()
             except LogError as error:
-                if str(error) != self.trouble:
-                    log.warning("service %s reads %s again later: %s", self.service, self.feed.topic, error)
-                self.trouble = str(error)
-                self.stopping.wait(self._outage.again())
+                self._wait(str(error))
+            except KafkaException as failure:  # of the consumer, for example when it may not seek now
+                self._wait(describe(failure.args[0]))
+
+    def _wait(self, why: str) -> None:
+        if why != self.trouble:
+            log.warning("service %s reads %s again later: %s", self.service, self.feed.topic, why)
+        self.trouble = why
+        self.stopping.wait(self._outage.again())
 
     def _read_until_stop(self) -> None:
         topic = self._look()
@@ -238,6 +244,7 @@ class KafkaFeeder(Feeder):
         outs, counts = turning.turn(records, time.time_ns() // 1_000)
         offsets = {record.partition(): record.offset() + 1 for record in records}
         if not self._commit(transactions, outs, offsets):
+            self.stopping.wait(self._outage.again())
             inputs.rewind()  # the next poll learns which partitions are lost
             return
         inputs.positions.update(offsets)

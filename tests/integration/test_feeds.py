@@ -30,6 +30,7 @@ from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import committed as committed_offsets
 from conversations.protocol import letters
 from conversations.protocol.topics import feed_group, service_topic
+from conversations_ops.broker import EmbeddedBroker
 from tests.integration.kafka.members import delete_topics
 from tests.integration.support.plain_topics import create_topic, delete_topic
 from tests.support.waiting import until
@@ -214,3 +215,20 @@ def test_a_feed_that_is_asked_to_stop_ends_and_its_condition_tells_what_it_did(k
     with Crew([kafka_worker(one, kafka, WorkerSettings())], kafka, [feeder]):
         until(lambda: feeder.counts.begun >= 3, "the records have begun", 60)
     assert feeder.condition() == {"topic": topic, "begun": 3, "skipped": 0, "refused": 0, "trouble": ""}
+
+
+@pytest.mark.slow
+def test_a_feed_outlives_its_broker() -> None:
+    """The broker is killed while records are read, and comes back."""
+    service, seen = orders()
+    with EmbeddedBroker() as broker:
+        kafka = Kafka(broker.bootstrap)
+        name = create_topic(kafka, "shop.orders", 2)
+        append(kafka, name, range(2_000))
+        with local(web(name), service, kafka=kafka, settings=WorkerSettings(batch=50)):
+            until(lambda: len(seen) >= 100, "the feed is at work", 60)
+            broker.kill()
+            broker.restart()
+            append(kafka, name, range(2_000, 2_100))
+            until(lambda: len(set(seen)) >= 2_100, "all records have begun their dialogs", 120)
+        assert commands(kafka) == 2_100
