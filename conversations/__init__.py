@@ -41,14 +41,17 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
         UnknownService,
         WrongDirection,
     )
+    from conversations.feeds import NewDialog
     from conversations.group_state import GroupState
     from conversations.local import local
     from conversations.many_dialogs import Begun, Opening
     from conversations.message_info import MessageInfo
     from conversations.pending import Pending
+    from conversations.pending_messages import PendingMessage
     from conversations.poison import PoisonPolicy, Then
     from conversations.protocol.codes import ErrorClass
-    from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, message_type
+    from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, Resend, message_type
+    from conversations.protocol.plain_records import PlainRecord
     from conversations.reader import Reader
     from conversations.run import run
     from conversations.service import QueueDisabled, Service
@@ -85,13 +88,16 @@ _HOMES = {
         "UnknownService",
         "WrongDirection",
     ),
+    "feeds": ("NewDialog",),
     "group_state": ("GroupState",),
     "local": ("local",),
     "many_dialogs": ("Begun", "Opening"),
     "pending": ("Pending",),
+    "pending_messages": ("PendingMessage",),
     "poison": ("PoisonPolicy", "Then"),
     "protocol.codes": ("ErrorClass",),
-    "protocol.contract": ("ANY_SERVICE", "Contract", "MessageType", "message_type"),
+    "protocol.contract": ("ANY_SERVICE", "Contract", "MessageType", "Resend", "message_type"),
+    "protocol.plain_records": ("PlainRecord",),
     "reader": ("Reader",),
     "run": ("run",),
     "service": ("QueueDisabled", "Service"),
@@ -101,10 +107,11 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "ANY_SERVICE", "Begun", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError",
     "Dialog", "DialogEnded", "DialogView", "ErrorClass", "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka",
-    "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewerState", "NoWorkerHere", "NotAccepted",
-    "NotInContract", "Opening", "PeerError", "Pending", "PoisonPolicy", "PublicationRefused", "QueueDisabled", "Reader", "Received",
-    "RequestTimeout", "RetryLater", "Sent", "Service", "StateUpgradeError", "Status", "Then", "TimeLimitExceeded", "UnknownContract",
-    "UnknownService", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
+    "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewDialog", "NewerState", "NoWorkerHere",
+    "NotAccepted", "NotInContract", "Opening", "PeerError", "Pending", "PendingMessage", "PlainRecord", "PoisonPolicy",
+    "PublicationRefused", "QueueDisabled", "Reader", "Received", "RequestTimeout", "Resend", "RetryLater", "Sent", "Service",
+    "StateUpgradeError", "Status", "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection",
+    "local", "message_type", "run",
 ]  # fmt: skip
 
 

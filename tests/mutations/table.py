@@ -79,6 +79,8 @@ _STALE = "tests/unit/test_stale_dialogs.py::test_"
 _GROUPS = "tests/simulation/test_groups.py::test_"
 _SETTINGS = "tests/integration/kafka/test_topic_settings.py::test_"
 _PUBLICATIONS = "tests/simulation/test_publications.py::test_"
+_FEEDS = "tests/simulation/test_feeds.py::test_"
+_KAFKA_FEEDS = "tests/integration/test_feeds.py::test_"
 _COPIES = "tests/unit/kafka/test_damaged_copies.py::test_"
 _STANDSTILL = "tests/integration/kafka/test_standstill.py::test_"
 _DAMAGED = "tests/integration/kafka/test_damaged_log.py::test_"
@@ -720,4 +722,19 @@ MUTATIONS = (
         "449-a-view-has-rows-that-are-not-committed",
         "tests/integration/kafka/test_readers.py::test_rows_of_an_open_or_aborted_transaction_are_not_in_a_view",
     ),
+    Mutation(
+        "400-offsets-of-a-feed-are-not-committed", f"{_KAFKA_FEEDS}each_record_begins_one_dialog_also_after_a_stop"
+    ),
+    Mutation("401-ids-of-dialogs-are-not-derived", f"{_FEEDS}a_record_that_is_read_again_begins_no_second_dialog"),
+    Mutation(
+        "402-bad-records-are-skipped",
+        f"{_FEEDS}a_record_that_cannot_be_turned_into_a_message_is_a_letter_and_the_next_one_goes_on[raises]",
+    ),
+    Mutation(
+        "403-copies-of-bad-records-are-commands",
+        f"{_FEEDS}a_refused_record_whose_bytes_are_a_command_is_not_carried_out",
+    ),
+    Mutation("404-the-end-is-not-committed", f"{_KAFKA_FEEDS}a_feed_that_begins_at_the_end_misses_nothing_later"),
+    Mutation("405-starts-without-its-topic", f"{_KAFKA_FEEDS}a_service_does_not_start_without_the_topic"),
+    Mutation("406-feeds-of-the-namespace", f"{_FEEDS}a_topic_has_one_function_and_belongs_to_others"),
 )
