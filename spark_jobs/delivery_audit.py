@@ -11,7 +11,14 @@ It needs no list of expected messages. It works on any namespace, also while its
 
 The **wire** is the records in the queues. A duplicate, a gap or a late number on the wire is no fault: the receiver drops
 duplicates, waits for missing numbers, and sorts. A message is settled if the effects of its handler are committed, or if it is a
-dead letter. The audit cannot judge the effects of a handler outside Kafka.
+dead letter.
+
+A sender may keep its messages until they are acknowledged (``resends``). Then a receiver whose dialog is over leaves a message that it has
+not accepted to the sender. The audit finds each such message in a row of the sender, in a dead letter of the sender, or on the dialog
+that replaces its dialog. A message that was both accepted and given back or sent again is a fault, unless its letter says that the sender
+does not know whether the message was accepted.
+
+The audit cannot judge the effects of a handler outside Kafka.
 
 The audit does not judge these numbers:
 
@@ -82,8 +89,15 @@ def transform(inputs: Inputs) -> Audit:
     places = state.places(inputs.rows, inputs.extents)
     kept = state.kept(inputs.rows, inputs.writers, places)
     sides = state.sides(inputs.rows, kept, places, inputs.rules.partitions)
+    replaced = state.successors(inputs.rows, inputs.records, kept)
+    replaced = replaced.select("dialog", F.struct("carried", "from_number").alias("successor"))
+    sides = sides.join(F.broadcast(replaced), "dialog", "left")
     found = sources.facts(inputs, places)
-    for more in (numbers.kept_facts(kept), numbers.side_facts(inputs.rows), reports.facts(inputs, kept, places)):
+    more_facts = (
+        numbers.kept_facts(kept), numbers.sent_facts(inputs.rows), sources.returned_facts(inputs.letters),
+        numbers.side_facts(inputs.rows), reports.facts(inputs, kept, places),
+    )  # fmt: skip
+    for more in more_facts:
         found = found.unionByName(more, allowMissingColumns=True)
     judged = numbers.judged(numbers.numbers(found, sides))
     times = places.groupBy("service").agg(F.max("queue_time").alias("latest"))
@@ -165,6 +179,8 @@ def _lines(data: Mapping[str, Any], listed: Sequence[Row]) -> list[str]:
         "delayed",
         "in_flight",
         "letters",
+        "with_sender",
+        "returned",
         "duplicates",
         "missing",
         "reordered",

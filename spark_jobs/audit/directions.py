@@ -12,7 +12,7 @@ from spark_jobs.reading.identifiers import uuid_text
 
 COUNTS = (
     "sent", "accepted", "settled", "letters", "waiting", "parked", "held", "delayed", "in_flight", "duplicates", "missing",
-    "reordered", "unaccounted",
+    "reordered", "with_sender", "returned", "unaccounted",
 )  # fmt: skip
 """Columns with counts of numbers. The column ``duplicates`` has the number of records that repeat a number."""
 _CONSTANT = (
@@ -78,6 +78,7 @@ def _summed(judged: DataFrame) -> DataFrame:
     early = numbered & F.col("early") & ((F.col("copies") > 0) | (F.col("aside") > 0))
     return judged.groupBy("dialog", "to_target").agg(
         F.any_value("r", ignoreNulls=True).alias("r"), F.any_value("s", ignoreNulls=True).alias("s"),
+        F.any_value("successor", ignoreNulls=True).alias("successor"), F.bool_or("over").alias("over"),
         *(F.max(name).alias(name) for name in _CONSTANT), F.min("floor").alias("floor"),
         *(F.bool_or(name).alias(name) for name in ("reborn", "cut", "traced", "error_read", "pending_error")),
         *(F.count_if(test).alias(name) for name, test in _places().items()),
@@ -86,6 +87,7 @@ def _summed(judged: DataFrame) -> DataFrame:
         F.array_sort(F.collect_list(gaps)).alias("gaps"), F.max(F.when(F.col("sent"), number)).alias("last"),
         F.max(F.when(early, number)).alias("last_early"), F.sum("counted").alias("counted"),
         F.sum("counted_early").alias("counted_early"),
+        F.max(F.when(F.col("inside") & (F.col("first.kind") == "END"), True)).alias("end_sent"),
         F.flatten(F.collect_list(F.when(F.size("found") > 0, F.col("found")))).alias("found"),
     )  # fmt: skip
 
@@ -102,6 +104,7 @@ def _places() -> dict[str, Column]:
     return some | {
         "sent": F.col("sent"), "accepted": inside & accepted, "settled": inside & accepted & ~kept,
         "letters": F.col("letter") & (number >= 0), "delayed": some["delayed"] & ~inside, "in_flight": flying,
+        "with_sender": F.col("with_sender") & ~accepted & ~flying & (number >= 0), "returned": F.col("returned") & (number >= 0),
         "reordered": inside & (F.col("later") < F.col("first.offset")), "owed": owed, "passed": passed,
         "late_numbers": passed & F.col("passed_over"), "messages": message, "kept_messages": message & kept,
         "lettered": message & ~kept & F.col("letter"), "lettered_early": message & ~kept & F.col("early_final"),
@@ -135,6 +138,10 @@ def _absent() -> dict[str, Column]:
     """Count the numbers that are not on the wire. In ``lost`` is the count of sent numbers, in ``unfounded`` of accepted numbers."""
     r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
     tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
+    # An END that waited for the outcome of a broken dialog leaves nothing behind when the dialog is given up on. What was sent again
+    # is counted by ``sent-again-less``.
+    dropped_end = F.when(s.closed & (s.code != 0) & F.col("end_sent").isNull(), 1).otherwise(0)
+    tail = F.when(s.is_replaced, 0).otherwise(F.greatest(tail - dropped_end, F.lit(0)))
     told = F.col("missing") - F.col("missing_before_error")
     # A side may drop unsent envelopes when it ends, or before it sends an ERROR. The count ``discarded`` of the side includes these
     # envelopes, and also the messages of the peer that the side dropped.
@@ -159,6 +166,8 @@ def _tests(services: tuple[str, ...]) -> dict[str, Column]:
     return {
         "missing-on-wire": F.col("lost") > 0,
         "accepted-unsent": F.col("unfounded") > 0,
+        "sent-again-less": _sent_again_less() > 0,
+        "sent-again-more": _sent_again_more() > 0,
         "accepted-unsettled": summed & (settled > counted),
         "settled-twice": summed & (settled < r.handled + F.col("lettered_early")),
         "sent-uncounted": counts & (F.col("last_early") >= s.next_out),
@@ -175,6 +184,18 @@ def _tests(services: tuple[str, ...]) -> dict[str, Column]:
         "letters-miscounted": knows & miscounted,
         "error-unheard": knows & F.col("error_read") & ~F.col("pending_error") & ~r.closed & r.state.isin(*HEARING),
     }  # fmt: skip
+
+
+def _sent_again_less() -> Column:
+    """Count the numbers that the receiver did not accept, and that the new dialog does not have. The receiver has said its last word."""
+    first, it = F.col("r.end.next_in"), F.col("successor")
+    final = F.col("to_target") & F.col("knows") & F.col("over")
+    skipped = F.coalesce(it.from_number - first, F.lit(0))
+    return F.when(final, F.greatest(F.col("s.end.next_out") - first - it.carried, skipped, F.lit(0)))
+
+
+def _sent_again_more() -> Column:
+    return F.when(F.col("to_target") & F.col("knows"), F.col("r.end.next_in") - F.col("successor.from_number"))
 
 
 def _parks() -> dict[str, Column]:
@@ -242,10 +263,12 @@ def _of_sides() -> dict[str, Column]:
     first = F.coalesce(F.get("gaps", F.lit(0))["first"], F.coalesce("last", F.lit(-1)) + 1)
     numbers = {
         "missing-on-wire": first, "sent-uncounted": F.col("last_early"), "acknowledged-unsent": F.col("back_ack_early"),
+        "sent-again-less": F.col("r.end.next_in"), "sent-again-more": F.col("successor.from_number"),
         "acknowledged-unaccepted": F.col("back_ack_early"), "acknowledged-untold": F.col("s.end.acked"),
     }  # fmt: skip
     counts = {
         "missing-on-wire": F.col("lost"), "accepted-unsent": F.col("unfounded"),
+        "sent-again-less": _sent_again_less(), "sent-again-more": _sent_again_more(),
         "accepted-unsettled": F.col("messages") - F.col("kept_messages") - F.col("lettered") - F.col("r.end.handled"),
     }  # fmt: skip
     nothing = F.lit(None)

@@ -19,6 +19,8 @@ RECORD_FAULTS: Mapping[str, str] = {
 NUMBER_FAULTS: Mapping[str, str] = {
     "number-twice": "two records with this number have different content",
     "unaccounted": "it was read, but it is neither accepted, nor kept as a row or a dead letter",
+    "lost": "its receiver left it to the sender, which neither keeps it, nor gave it back, nor sent it again on a new dialog",
+    "twice": "it was accepted, and its sender also gave it back, or sent it again on a new dialog",
     "accepted-unread": "it was accepted, but the position of the partition shows that its record has not been read",
     "held-below": "it is held as a row, but it was accepted, or its dialog is over",
     "kept-unsent": "a row keeps it, but it was never on the wire",
@@ -35,7 +37,9 @@ NUMBER_FAULTS: Mapping[str, str] = {
 }
 """Faults of one number of a direction."""
 SIDE_FAULTS: Mapping[str, str] = {
-    "missing-on-wire": "numbers that were sent are neither on the wire nor delayed",
+    "missing-on-wire": "numbers that were sent are neither on the wire, nor kept by their sender, nor given back",
+    "sent-again-less": "numbers that were not accepted are missing on the dialog that replaces this one",
+    "sent-again-more": "numbers that were accepted were sent again on the dialog that replaces this one",
     "accepted-unsent": "accepted numbers are not on the wire",
     "accepted-unsettled": "messages were accepted, but are neither handled, nor kept as rows or dead letters",
     "settled-twice": "the messages that were handled, or are kept as rows or dead letters, outnumber the accepted messages",

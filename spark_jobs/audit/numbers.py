@@ -13,6 +13,7 @@ from spark_jobs.audit.faults import NUMBER_FAULTS, RECORD_FAULTS
 from spark_jobs.audit.reports import is_unreported
 from spark_jobs.audit.sources import content_of
 from spark_jobs.audit.state import OVER
+from spark_jobs.reading.rows import fields_of
 
 NUMBER = ["dialog", "to_target", "number"]
 
@@ -34,6 +35,16 @@ def kept_facts(kept: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def sent_facts(rows: DataFrame) -> DataFrame:
+    """Make the facts for ``numbers`` from rows in which a sender keeps what its peer has not acknowledged."""
+    tails = fields_of("unacknowledged").tails
+    kept = rows.where("current and row = 'U'").select("key", "number", F.posexplode(tails).alias("at", "tail"))
+    return kept.select(
+        F.substring("key", 2, 16).alias("dialog"), (F.hex(F.substring("key", 18, 1)) == "01").alias("to_target"),
+        (F.col("number") + F.col("at")).alias("number"), F.lit(True).alias("with_sender"),
+    )  # fmt: skip
+
+
 def side_facts(rows: DataFrame) -> DataFrame:
     """Make a row with number -1 for each direction of a dialog that has rows of kinds E, F or R."""
     both = F.explode(F.array(F.lit(True), F.lit(False))).alias("to_target")
@@ -42,10 +53,13 @@ def side_facts(rows: DataFrame) -> DataFrame:
 
 
 def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
-    """Put facts together by number, and add both sides of the dialog: ``r`` is the receiver's side, ``s`` the sender's side."""
+    """Put facts together by number, and add both sides of the dialog: ``r`` is the receiver's side, ``s`` the sender's side.
+
+    The column ``successor`` comes with ``sides``.
+    """
     flags = (
         "read", "letter", "early_final", "failed", "late_refusal", "pending_error", "was_sent", "skip_unreported",
-        "decision_unreported",
+        "decision_unreported", "resends", "with_sender", "returned", "returned_for_good",
     )  # fmt: skip
     counts = ("held", "parked", "delayed", "waiting", "pending", "counted", "counted_early", "aside")
     wire = F.col("on_wire")
@@ -81,7 +95,8 @@ def judged(numbers: DataFrame) -> DataFrame:
     before = by_number.rowsBetween(Window.unboundedPreceding, -1)
     after = by_number.rowsBetween(1, Window.unboundedFollowing)
     numbered, inside = F.col("number") >= 0, F.col("copies") > 0
-    sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0))
+    with_sender = F.col("with_sender") | F.col("returned")
+    sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0) | with_sender)
     # True if the beginning of the queue's partition is gone. This is read from the receiver's row. Without that row it is read
     # from a record, and without a record it is read from the sender's row.
     cut = F.coalesce(F.col("r.end.cut"), F.max("wire_cut").over(all_of_it), F.col("s.end.peer_cut"), F.lit(True))
@@ -108,7 +123,9 @@ def judged(numbers: DataFrame) -> DataFrame:
         ((F.col("held") + F.col("waiting") + F.col("pending") + F.col("parked")) > 0).alias("kept"),
         (r.closed | r.state.isin(*OVER)).alias("over"),
     )
-    gap = F.greatest(F.col("number") - F.coalesce("before", F.col("floor") - 1, F.col("number") - 1) - 1, F.lit(0))
+    # What a replaced dialog had not accepted was sent again, or never sent: only numbers below can be missing.
+    end = F.when(F.col("s.end.is_replaced"), F.least("number", r.next_in)).otherwise(F.col("number"))
+    gap = F.greatest(end - F.coalesce("before", F.col("floor") - 1, F.col("number") - 1) - 1, F.lit(0))
     in_range = F.col("sent") & F.coalesce(F.col("number") > F.col("floor"), F.lit(False))
     return there.select("*", F.when(in_range, gap).otherwise(F.lit(0)).alias("gap"), _found().alias("found"))
 
@@ -135,7 +152,12 @@ def _tests() -> dict[str, Column]:
     r, number, kind = F.col("r.end"), F.col("number"), F.col("first.kind")
     inside, accepted, over = F.col("inside"), F.col("accepted"), F.col("over")
     known = r.next_in.isNotNull() & ~F.coalesce("reborn", F.lit(False))
-    owed = (kind == "MESSAGE") | ((kind == "END") & (~over | (number == r.next_in)))
+    # A receiver whose dialog is over leaves what it does not accept to a sender that keeps it.
+    left = over & F.col("resends")
+    owed = ~left & ((kind == "MESSAGE") | ((kind == "END") & (~over | (number == r.next_in))))
+    s = F.col("s.end")
+    with_sender = F.col("with_sender") | (F.col("delayed") > 0) | F.col("returned") | s.is_replaced
+    neither = F.col("read") & ~accepted & ~F.col("kept") & ~F.col("letter")
     rows = F.col("held") + F.col("waiting") + F.col("parked")
     edited = F.coalesce(F.col("r.edited"), F.lit(False)) & (F.col("index") == F.col("r.first"))
     other = ~F.col("kept_low").isin(F.col("content_low"), F.col("content_high")) | ~F.col("kept_high").isin(
@@ -144,6 +166,9 @@ def _tests() -> dict[str, Column]:
     tests = {
         "number-twice": inside & (F.col("content_low") != F.col("content_high")),
         "unaccounted": known & inside & F.col("read") & owed & ~accepted & ~F.col("kept") & ~F.col("letter") & ~(over & r.letters_cut),
+        "lost": known & inside & neither & left & (kind == "MESSAGE") & F.col("early_copy") & (number < s.next_out)
+        & ~with_sender & ~s.letters_cut,
+        "twice": known & accepted & F.col("returned_for_good"),
         "accepted-unread": known & inside & accepted & ~F.col("read") & ~F.col("cut"),
         "held-below": (F.col("held") > 0) & (r.closed | ((number < r.next_in) & ~over)),
         "kept-unsent": F.col("was_sent") & F.col("kept") & ~inside & (F.col("aside") == 0) & (number >= 0),
@@ -153,7 +178,8 @@ def _tests() -> dict[str, Column]:
         "settled-unaccepted": known & F.col("failed") & (number >= r.next_in),
         "settled-early": inside & accepted & ~F.col("kept") & (number > F.col("kept_from")) & ~over,
         "wrong-side": inside & F.col("first.wrong_side") & accepted & ~F.col("letter") & ~F.col("kept"),
-        "delayed-sent": (F.col("delayed") > 0) & F.col("early_copy") & (number >= 0),
+        # A message that its receiver asks for again may be delayed, though it was sent before.
+        "delayed-sent": (F.col("delayed") > 0) & F.col("early_copy") & (number >= 0) & ~F.col("with_sender"),
         "after-end": inside & (kind == "MESSAGE") & (number > F.col("end_at")),
     }  # fmt: skip
     tests |= is_unreported(F.col("s.end"))

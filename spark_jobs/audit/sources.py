@@ -86,7 +86,9 @@ def _letters(letters: DataFrame, extents: DataFrame, namespace: str) -> DataFram
     own = F.concat_ws(".", F.lit(namespace), F.col("service"))
     topics = [F.concat_ws(".", own, F.lit(kind)) for kind in (QUEUE, COMMANDS)]
     part_of = F.get(F.filter("headers", lambda it: it["key"] == names.PART_OF), F.lit(0))["value"].cast("string")
-    found = letters.where("reason != 'foreign'").join(F.broadcast(before), ["service", "partition"], "left")
+    found = letters.where(~F.col("reason").isin("foreign", names.UNDELIVERABLE)).join(
+        F.broadcast(before), ["service", "partition"], "left"
+    )
     return found.select(
         F.col("source_topic").alias("topic"), "partition", F.col("source_offset").alias("offset"),
         F.lit(True).alias("is_letter"), "reason", "held", "part", F.col("offset").alias("at"),
@@ -96,6 +98,19 @@ def _letters(letters: DataFrame, extents: DataFrame, namespace: str) -> DataFram
         (~F.col("source_topic").isin(*topics)).alias("astray"),
         F.unhex(F.translate("conversation_id", "-", "")).alias("dialog"), "from_initiator", "sequence", "written_at",
         (F.length("type") > 0).alias("type_given"),
+    )  # fmt: skip
+
+
+def returned_facts(letters: DataFrame) -> DataFrame:
+    """Make facts for ``audit.numbers`` from letters in which senders gave back what their peers had not accepted.
+
+    ``returned_for_good`` is true if the peer has said that it has not accepted the message, or if the message was never sent.
+    """
+    uncertain = F.array_contains(F.col("headers")["key"], names.UNCERTAIN)
+    found = letters.where((F.col("reason") == names.UNDELIVERABLE) & F.col("sequence").isNotNull())
+    return found.select(
+        F.unhex(F.translate("conversation_id", "-", "")).alias("dialog"), F.col("from_initiator").alias("to_target"),
+        F.col("sequence").alias("number"), F.lit(True).alias("returned"), (~uncertain).alias("returned_for_good"),
     )  # fmt: skip
 
 
@@ -134,7 +149,7 @@ def facts(inputs: Inputs, places: DataFrame) -> DataFrame:
         _among(wrong, inputs.rules.wrong).alias("wrong_side"),
     ).select(
         *SOURCE, "here", "bytes", "length", "why", "timestamp", "content", "wrong_side", "e.conversation_id", "e.from_initiator", "e.kind",
-        "e.seq", "e.ack", "e.contract", "e.from_service", "e.to_service",
+        "e.seq", F.greatest("e.ack", "e.extras.fence.accepted").alias("ack"), "e.resends", "e.contract", "e.from_service", "e.to_service",
         F.unix_micros("e.accept_until").alias("accept_until"), "e.sent_at",
     )  # fmt: skip
     sourced = records.join(marks(inputs).hint("shuffle_hash"), SOURCE, "full_outer")
@@ -194,7 +209,7 @@ def _facts(placed: DataFrame) -> DataFrame:
         F.when(of_dialog, F.col("conversation_id")).otherwise(F.col("letter_dialog")).alias("dialog"),
         F.when(of_dialog, F.col("from_initiator")).otherwise(F.col("letter_to_target")).alias("to_target"),
         number.alias("number"), (of_dialog & ~aside).alias("on_wire"), (of_dialog & aside).alias("aside"), "offset",
-        fresh.alias("fresh"), read.alias("read"), early.alias("early"), "kind", "content", "wrong_side",
+        fresh.alias("fresh"), (of_dialog & F.col("resends")).alias("resends"), read.alias("read"), early.alias("early"), "kind", "content", "wrong_side",
         (lettered & F.col("reason").isNotNull()).alias("letter"), (lettered & F.col("early_final")).alias("early_final"),
         (lettered & F.col("failed")).alias("failed"), (lettered & F.col("counted")).alias("counted"),
         (lettered & F.col("counted_early")).alias("counted_early"), late.alias("late_refusal"),

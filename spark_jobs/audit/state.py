@@ -16,8 +16,8 @@ from spark_jobs.reading.rows import fields_of, instant_of, is_tombstone
 
 FALLS = ("accepted-fell", "sent-fell", "acknowledged-fell", "revived", "forgotten-early", "position-fell")
 """Faults in the history of a key: a row that cannot follow the row before it."""
-OVER = (3, 5, 6)
-"""States in which no message of the peer reaches a handler: DO, ER, CD."""
+OVER = (3, 5, 6, 8, 9)
+"""States in which no message of the peer reaches a handler: DO, ER, CD, FO, SE."""
 HEARING = (0, 1, 2, 4)
 """States that a side must leave when it reads an ERROR of the peer: SO, SI, CO, DI."""
 _PLACE = ["service", "partition"]
@@ -54,7 +54,7 @@ def watched(history: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-_LETTERS = {"endpoint": "E", "tombstone": "E", "partition": "P", "park": "F", "waiting": "HDWR"}
+_LETTERS = {"endpoint": "E", "tombstone": "E", "partition": "P", "park": "F", "waiting": "HDWR", "unacknowledged": "U"}
 """Kinds of rows by schema."""
 
 
@@ -224,7 +224,8 @@ def _end() -> Column:
         either("state", nothing), either("next_in", stone.accepted + 1), either("next_out", stone.transmitted + 1),
         either("acked", nothing), either("told", nothing), either("discarded", stone.discarded),
         either("dead_lettered", stone.dead_lettered), either("missing", stone.missing), either("contract", nothing),
-        either("peer", nothing), either("handled", nothing), "peer_cut",
+        either("peer", nothing), either("handled", nothing), either("code", stone.code), "peer_cut",
+        F.coalesce(F.length(stone.replaced_by) > 0, F.lit(False)).alias("is_replaced"),
     )  # fmt: skip
 
 
@@ -232,6 +233,39 @@ def _heads(rows: DataFrame) -> DataFrame:
     found = _read(rows.where("current and row = 'F'"), "park")
     edited = (F.col("park.edited") != "").alias("edited")
     return found.select(*_identity(), F.lit(True).alias("has_park"), "park.first", "park.next", edited)
+
+
+# -- dialogs that replace others -------------------------------------------------------------------------------------
+
+
+def successors(rows: DataFrame, records: DataFrame, kept: DataFrame) -> DataFrame:
+    """Return one row for each closed initiator whose dialog was replaced by a new dialog.
+
+    Columns: ``dialog``; ``carried``: the count of numbers that the new dialog has sent, 0 if it has no row; ``from_number``: the number
+    of the first message that was sent again, counted on the replaced dialog, null if no record is left that says so.
+    """
+    found = _read(rows.where("current and row = 'E' and hex(substring(key, 18, 1)) = '01'"), "endpoint", "tombstone")
+    end, stone, e = F.col("endpoint"), F.col("tombstone"), F.col("envelope")
+    dialog = F.substring("key", 2, 16)
+    counts = found.select(dialog.alias("successor"), F.coalesce(end.next_out, stone.transmitted + 1).alias("carried"))
+    again = [
+        it.where(e.extras.origin.isNotNull()).select(
+            e.conversation_id.alias("successor"), (e.extras.origin.seq - e.seq).alias("base")
+        )
+        for it in (records.where("why is null"), kept.where("readable"))
+    ]  # fmt: skip
+    bases = again[0].unionByName(again[1]).groupBy("successor").agg(F.max("base").alias("base"))
+    own = bases.select(F.col("successor").alias("dialog"), F.col("base").alias("own_base"))
+    replaced = found.where(F.length(stone.replaced_by) > 0).select(
+        dialog.alias("dialog"), stone.replaced_by.alias("successor")
+    )
+    joined = replaced.join(counts, "successor", "left").join(bases, "successor", "left").join(own, "dialog", "left")
+    return joined.select(
+        "dialog",
+        F.coalesce("carried", F.lit(0)).alias("carried"),
+        # The first dialog of a chain has no origin. A dialog in the middle of a chain has one, unless its records are gone.
+        (F.col("base") - F.coalesce("own_base", F.lit(0))).alias("from_number"),
+    )
 
 
 # -- envelopes kept as rows ------------------------------------------------------------------------------------------
@@ -271,8 +305,9 @@ def unreadable() -> Column:
     """
     fields = (
         fields_of("endpoint").next_in, fields_of("tombstone").accepted, fields_of("park").first, fields_of("partition").queue,
-        fields_of("waiting").offset,
+        fields_of("waiting").offset, F.nullif(F.size(fields_of("unacknowledged").tails), F.lit(-1)),
     )  # fmt: skip
     return (
-        F.col("row").isin("E", "F", "P", "H", "D", "W", "R") & F.coalesce(*(it.cast("long") for it in fields)).isNull()
+        F.col("row").isin("E", "F", "P", "H", "D", "W", "R", "U")
+        & F.coalesce(*(it.cast("long") for it in fields)).isNull()
     )

@@ -12,7 +12,7 @@ The function ``newest`` keeps the last letter of each source.
     conversation_id, from_initiator, sequence, type, code
     held                                  true if a dialog waits behind this record until an operator decides
     part                                  ``number/count`` if the letter is in parts, else null
-    contract, peer                        contract and sender of the message
+    contract, peer                        contract of the message, and the other service: its sender, or its receiver if it came back
     key, value, headers, written_at       as in the topic
 """
 
@@ -68,7 +68,7 @@ def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
         _text(names.SEQUENCE).try_cast("long").alias("sequence"), _text(names.MESSAGE_TYPE).alias("type"),
         _text(names.CODE).try_cast("int").alias("code"),
         F.coalesce(_text(names.HELD) == "true", F.lit(False)).alias("held"), _text(names.PART).alias("part"),
-        envelope["contract"].alias("contract"), envelope["from_service"].alias("peer"),
+        envelope["contract"].alias("contract"), _peer(envelope).alias("peer"),
         "key", "value", "headers", F.col("timestamp").alias("written_at"),
     )  # fmt: skip
 
@@ -81,6 +81,11 @@ def newest(letters: DataFrame) -> DataFrame:
     rest = [name for name in letters.columns if name not in {"letter", "part"}]
     found = letters.groupBy("letter", "part").agg(F.max_by(F.struct(*rest), "offset").alias("last"))
     return found.select("letter", "part", "last.*").select(*letters.columns)
+
+
+def _peer(envelope: Column) -> Column:
+    came_back = _text(names.REASON) == names.UNDELIVERABLE
+    return F.when(came_back, envelope["to_service"]).otherwise(envelope["from_service"])
 
 
 def letter_of(service: Column, topic: Column, offset: Column) -> Column:

@@ -6,7 +6,7 @@ each key. Columns:
     service, partition            service and partition of the state
     row                           first letter of the key: E endpoint or tombstone, F park, R parked, W waiting, ...
     conversation_id, initiator    side of a dialog; null if the row is not about a dialog
-    number                        H, D: message number; R: place among the parked rows of its dialog;
+    number                        H, D: message number; U: number of the first message; R: place among the parked rows of its dialog;
                                   W: place among the waiting rows; L: offset of the letter's source
     key, value                    as in the topic; a null value deletes the row
     offset, written_at            offset and log time
@@ -49,12 +49,12 @@ def history_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
     """Make rows from records of state topics; ``topics`` has the service of each topic."""
     name = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))
     kind = F.substring("key", 1, 1).cast("string")
-    sided = kind.isin("E", "H", "D", "F", "R", "T")
+    sided = kind.isin("E", "H", "D", "F", "R", "T", "U")
     return records.select(
         name[F.col("topic")].alias("service"), "partition", kind.alias("row"),
         F.when(sided, uuid_text(F.substring("key", _IDENTITY_START, 16))).alias("conversation_id"),
         F.when(sided, F.hex(F.substring("key", _NUMBER_START - 1, 1)) == "01").alias("initiator"),
-        F.when(kind.isin("H", "D", "R"), _long("key", _NUMBER_START))
+        F.when(kind.isin("H", "D", "R", "U"), _long("key", _NUMBER_START))
         .when(kind == "W", _long("key", 2))
         .when(kind == "L", _long("key", 3)).alias("number"),
         "key", "value", "offset", F.col("timestamp").alias("written_at"),
@@ -90,7 +90,7 @@ def read_rows(spark: SparkSession, wire: Wire, services: Iterable[str], kinds: s
 
 
 def fields_of(name: str, value: Column | None = None) -> Column:
-    """Decode a row's value by the schema ``name`` ("endpoint", "tombstone", "park", "waiting", "partition").
+    """Decode a row's value by the schema ``name`` ("endpoint", "tombstone", "park", "waiting", "unacknowledged", "partition").
 
     The result is a struct with the fields of the newest version; null if the bytes have another schema. Some
     of its times are eight bytes (``wake``, ``forget_at``, ``due``). Read them with ``instant_of``.
@@ -108,9 +108,9 @@ def fields_of(name: str, value: Column | None = None) -> Column:
 
 
 def is_tombstone() -> Column:
-    """Return a column that is true if an E row is a tombstone, false if it is an endpoint."""
-    head = MARKER + fingerprint(schemas.load("tombstone", schemas.newest("tombstone")))
-    return F.substring("value", 1, HEAD_SIZE) == F.lit(bytearray(head))
+    """Return a column that is true if an E row is a tombstone of any version, false if it is an endpoint."""
+    heads = (MARKER + fingerprint(schemas.load("tombstone", version)) for version in schemas.VERSIONS["tombstone"])
+    return F.substring("value", 1, HEAD_SIZE).isin(*(F.lit(bytearray(head)) for head in heads))
 
 
 def instant_of(instant: Column) -> Column:

@@ -5,7 +5,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from conversations.protocol.command import Tick
-from conversations.protocol.envelope import HEADER_NAME, Extras, Kind, Seal, encode, encode_long, header_of, tail_start
+from conversations.protocol.envelope import (
+    HEADER_NAME,
+    Extras,
+    FenceOutcome,
+    Kind,
+    Origin,
+    Seal,
+    encode,
+    encode_long,
+    header_of,
+    tail_start,
+)
 from tests.bad_input.support.forging import DAY, HOUR, Forged, Known, forged_length
 
 FAR = (1 << 63) - 1
@@ -125,6 +136,12 @@ HEADERS = [
     ),
 ]
 
+
+def _fenced(accepted: int) -> Extras:
+    """Return the answer to a FENCE."""
+    return Extras(fence=FenceOutcome(accepted, 0, "CLOSED", False))
+
+
 NUMBERS = [
     *_both("a message with a negative number", lambda k: k.record(k.message(seq=-5))),
     *_both("a message without a number", lambda k: k.record(k.message(seq=-1))),
@@ -139,8 +156,19 @@ NUMBERS = [
     ),
     *_both("an error with code 0", lambda k: k.record(k.said(Kind.ERROR, description="nothing"))),
     *_both("an error with number -7", lambda k: k.record(k.said(Kind.ERROR, seq=-7, code=7, description="x"))),
-    *_both("FENCE, which is reserved", lambda k: k.record(k.said(Kind.FENCE))),
-    *_both("FENCED, which is reserved", lambda k: k.record(k.said(Kind.FENCED))),
+    *_both(
+        "a message that names a first dialog, but no generation",
+        lambda k: k.record(k.message(extras=Extras(origin=Origin(b"\7" * 16, 0, 9)))),
+    ),
+    *_both(
+        "a message that had a smaller number on its first dialog",
+        lambda k: k.record(k.message(seq=5, extras=Extras(origin=Origin(b"\7" * 16, 1, 4)))),
+    ),
+    *_both("a message with the answer to a FENCE", lambda k: k.record(k.message(extras=_fenced(0)))),
+    *_both("a FENCE without a code", lambda k: k.record(k.said(Kind.FENCE))),
+    *_both("a FENCE with a number", lambda k: k.record(k.said(Kind.FENCE, seq=0, code=-8489))),
+    *_both("a FENCE with an answer", lambda k: k.record(k.said(Kind.FENCE, code=-8489, extras=_fenced(0)))),
+    *_both("a FENCED of an initiator", lambda k: k.record(k.said(Kind.FENCED, extras=_fenced(0)))),
     _of(
         "a first message that may begin its dialog for more than a day",
         lambda k: k.record(k.prefixed(accept_until=k.now + 2 * DAY)),

@@ -28,17 +28,18 @@ from spark_jobs.audit.faults import FAULTS
 from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.delivery_audit import report, transform
 from spark_jobs.reading.wire import Wire
-from tests.simulation.support import scenarios
+from tests.simulation.support import records, scenarios
 from tests.simulation.support.services import COUNTING, ECHO, Add, Say, counter, echo
 from tests.simulation.support.worlds import Scenario, crowded, play
 from tests.simulation.test_parking import Moody
+from tests.simulation.test_resend import Source, Target, contract
 from tests.spark.support.forging import Dialog
 from tests.spark.support.planted_faults import ELSEWHERE, PLANTS, alone
 from tests.spark.support.talking_services import CHATS, COPIED, EACH, SAID, Talks
 from tests.spark.support.topics import Topics, topics_of_kafka, topics_of_memory
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1500)]
 Place = tuple[str | None, bool | None]
 """Dialog, and direction: to its target; a service's name where a fault is of no dialog."""
 
@@ -305,6 +306,40 @@ def test_a_decision_and_the_state_of_a_group_are_missed_when_they_are_gone(spark
         (decided[1].id, False): {"group-missing"},
     }
     assert found[counted.id, True] == found[counted.id, False] == {"group-missing"}
+
+
+def test_what_was_sent_again_on_a_new_dialog_is_counted_there(spark: SparkSession) -> None:
+    """Three dialogs break with two messages under way. Planted: one more was sent, one more was accepted, and the new dialog is gone."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    with Simulation(target.service, source.service) as sim:
+        clients = [sim.peer("web").begin_dialog("source", source.inlet) for _ in range(3)]
+        for client in clients:
+            client.send(Say(text="a b"))
+        sim.run()
+        sim.broker.stop = records.is_to("target", 2, 3)
+        for client in clients:
+            client.send(Say(text="c d"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        sim.broker.resume()
+        sim.run()
+        topics = topics_of_memory(sim.broker)
+    assert sorted(target.handled) == sorted("abcd" * 3)
+    assert faults(spark, topics) == {}
+    more, accepted, gone = (Dialog(topics, it, "source", "target") for it in sorted({it[:36] for it in target.ids}))
+    more.lie(initiator=True, transmitted=4)
+    accepted.lie(accepted=2)
+    replaced_by = uuid_text(gone.end(initiator=True)[1]["replaced_by"])
+    new = Dialog(topics, replaced_by, "source", "target")
+    new.drop(new.key(b"E", initiator=True), initiator=True)
+    found = faults(spark, topics)
+    assert {place: names for place, names in found.items() if place[0] != replaced_by} == {
+        (more.id, True): {"sent-again-less"},
+        (accepted.id, True): {"sent-again-more"},
+        (gone.id, True): {"sent-again-less"},
+    }
+    assert "sender-missing" in found[replaced_by, True]
 
 
 WORLDS: list[tuple[Scenario, int]] = [(scenarios.parking, 16), (scenarios.replaying, 14)]

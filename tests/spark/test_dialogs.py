@@ -123,7 +123,7 @@ def test_what_is_no_message_is_kept_beside_with_its_bytes_and_why(
     found = read_set_aside(spark, bootstrap=kafka, service="loans").collect()
     reasons = sorted(row.why.partition(":")[0] for row in found)
     assert reasons == sorted([
-        Rule.HEADER_SAYS, "misrouted", "misrouted", Rule.VALUE, *[Rule.SCHEMA] * 3, "the kind is reserved",
+        Rule.HEADER_SAYS, "misrouted", "misrouted", Rule.VALUE, *[Rule.SCHEMA] * 3, Rule.FENCE.partition(":")[0],
     ])  # fmt: skip
     assert bytes(next(row for row in found if row.why.endswith("another partition")).value) == value
     assert drained(stream_set_aside(spark, bootstrap=kafka, service="loans"), tmp_path).count() == 8

@@ -66,9 +66,18 @@ def _plain(schema: Any) -> Any:
     return schema
 
 
-ENVELOPE, COMMAND, ENDPOINT, TOMBSTONE, GROUP, WAITING, PARTITION = map(
+ENVELOPE, COMMAND, ENDPOINT, TOMBSTONE, GROUP, WAITING, UNACKNOWLEDGED, PARTITION = map(
     Schema,
-    ("envelope.v1", "command.v3", "endpoint.v2", "tombstone.v1", "group.v1", "waiting.v1", "partition.v2"),
+    (
+        "envelope.v1",
+        "command.v3",
+        "endpoint.v3",
+        "tombstone.v2",
+        "group.v1",
+        "waiting.v1",
+        "unacknowledged.v1",
+        "partition.v2",
+    ),
 )
 
 KINDS = {name: number for number, name in enumerate(("MESSAGE", "END", "ERROR", "ACK", "RESEND", "FENCE", "FENCED"))}

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tests.chaos.checker import chain
+from tests.chaos.checker import avro, chain
 from tests.chaos.checker.chain import NotABody, Numbered
 from tests.chaos.checker.commands import Begun
 from tests.chaos.checker.envelopes import Envelopes, Wire
 from tests.chaos.checker.fates import Fate
-from tests.chaos.checker.letters import Letters
+from tests.chaos.checker.letters import Letter, Letters
 from tests.chaos.checker.records import Plan
 from tests.chaos.checker.rows import Rows
 from tests.chaos.checker.verdict import Direction, Kind, Verdict
@@ -190,7 +190,8 @@ class Dialog:
         account = self.account[0]
         answered = {receipt.n for _, receipt in self.receipts}
         for n in range(len(self.entries)):
-            lettered = (self.name, True, n) in self.letters.messages
+            back = self.letters.returned.get((self.name, True, n))
+            lettered = (self.name, True, n) in self.letters.messages or self._came_back(n, back, verdict)
             if (self.name, True, n) in self.rows.waiting:
                 account.waiting.add(n)
             if lettered:
@@ -207,6 +208,21 @@ class Dialog:
         handled = [self.entries[n] for n in sorted(account.handled)]
         self._check_digests(handled, verdict)
         self._compare(state, handled, False, verdict)
+
+    def _came_back(self, n: int, letter: Letter | None, verdict: Verdict) -> bool:
+        """Whether an entry is settled by a letter of its sender. Such a letter has the bytes of the entry."""
+        if letter is None:
+            return False
+        said = self.begun.sends[n]
+        try:
+            fields = avro.ENVELOPE.decode(letter.record.value or b"")
+        except avro.Undecodable as error:
+            verdict.add(Kind.LETTER_BYTES, self.name, f"entry {n} came back as {error}")
+            return True
+        there = fields["kind"], fields["seq"], fields["message_type"], fields["content_type"], fields["body"]
+        if there != ("MESSAGE", n, *said[:-1]):
+            verdict.add(Kind.LETTER_BYTES, self.name, f"entry {n} came back with other bytes")
+        return not letter.uncertain or n not in {receipt.n for _, receipt in self.receipts}
 
     def _place_unanswered(self, verdict: Verdict, state: Mapping[str, Any] | None) -> None:
         account = self.account[0]

@@ -31,6 +31,7 @@ class Endpoint:
         }  # fmt: skip
         found = [dialog.letters.messages.get((dialog.name, not initiator, number)) for number in self.into.first]
         self.after_end = sum(letter is not None and letter.reason == AFTER_END for letter in found)
+        self.returned = sum(name[:2] == (dialog.name, initiator) for name in dialog.letters.returned)
         self.dead_lettered = sum(letter is not None for letter in found) - self.after_end
 
     def check(self, verdict: Verdict) -> None:
@@ -43,6 +44,8 @@ class Endpoint:
                 verdict.add(Kind.UNPLANNED_END, self.where, "it has a tombstone, and there was no end")
             self._compare(tombstone, self._closed(), verdict)
             self._check_late(tombstone, verdict)
+            if rows.sent[side]:
+                verdict.add(Kind.WAITING_LEFT, self.where, f"it is closed, and keeps {rows.sent[side]}")
         elif self.ended:
             if row is not None or not self.dialog.forgotten(self.initiator):
                 what = f"its row is in state {row['state']}" if row is not None else "it has no row"
@@ -53,6 +56,7 @@ class Endpoint:
         else:
             self._compare(row, self._open(), verdict)
             self._check_limits(row, verdict)
+            self._check_sent(row, verdict)
 
     def _check_late(self, tombstone: Mapping[str, Any], verdict: Verdict) -> None:
         """What comes after an error is counted in the step that ended the dialog, and no more once it is closed."""
@@ -76,6 +80,18 @@ class Endpoint:
         if wake > row["expires_at"] >= 0:
             verdict.add(Kind.ENDPOINT_ROW, self.where, f"wakes at {wake}, its lifetime is over at {row['expires_at']}")
 
+    def _check_sent(self, row: Mapping[str, Any], verdict: Verdict) -> None:
+        """What is not acknowledged is kept by its sender, if it is the initiator; and nothing else is."""
+        name, runs = self.dialog.name, self.dialog.rows.sent[self.dialog.name, self.initiator]
+        wanted = set(range(row["acked"] + 1, row["next_out"])) if row["resends"] else set[int]()
+        delayed = {number for number in wanted if (name, self.initiator, number) in self.dialog.rows.waiting}
+        if missing := wanted - delayed - {number for run in runs for number in run}:
+            verdict.add(
+                Kind.ENDPOINT_ROW, self.where, f"it does not keep {sorted(missing)}, which are not acknowledged"
+            )
+        if over := [run for run in runs if run[-1] <= row["acked"]]:
+            verdict.add(Kind.WAITING_LEFT, self.where, f"it keeps {over}, and {row['acked']} is acknowledged")
+
     def _check_acknowledgements(self, verdict: Verdict) -> None:
         if self.out.highest_ack > _last(self.into):
             what = f"ack {self.out.highest_ack}, the peer's last number is {_last(self.into)}"
@@ -85,11 +101,13 @@ class Endpoint:
         if self.dialog.ended_by_error and self.dialog.fate is not None:
             return {
                 "key": self.constant["key"], "origin": self.constant["origin"], "transmitted": _last(self.out),
-                "code": self.dialog.fate.code if self.initiator else 0, "missing": [],
+                "code": self.dialog.fate.code if self.initiator else 0, "missing": [], "returned": self.returned,
+                "replaced_by": b"",
             }  # fmt: skip
         return {
             "key": self.constant["key"], "origin": self.constant["origin"], "accepted": _last(self.into),
             "transmitted": _last(self.out), "dead_lettered": self.dead_lettered, "discarded": 0, "code": 0, "missing": [],
+            "returned": 0, "replaced_by": b"",
         }  # fmt: skip
 
     def _open(self) -> dict[str, object]:
@@ -97,7 +115,8 @@ class Endpoint:
         return {
             **self.constant, "state": STARTED_OUTBOUND if silent else CONVERSING, "next_in": _last(self.into) + 1,
             "next_out": _last(self.out) + 1, "acked": self.into.highest_ack, "end_seq": -1, "held": 0,
-            "dead_lettered": self.dead_lettered, "discarded": 0, "code": 0, "missing": [],
+            "dead_lettered": self.dead_lettered, "discarded": 0, "code": 0, "missing": [], "resends": self.initiator,
+            "fence": 0, "renews": False, "generation": 0, "first_conversation": b"", "first_number": 0,
             **({} if silent else {"expires_at": self.dialog.there.expires_at}),
         }  # fmt: skip
 

@@ -141,9 +141,30 @@ class Envelopes:
             self._verdict.add(Kind.SENT_TWICE, where, f"at {first and first.position} and {sent.position}")
 
 
+GENERATIONS = 3
+"""How many dialogs may replace one another."""
+
+
+def _possible_origin(fields: dict[str, Any], origin: dict[str, Any] | None) -> bool:
+    """Whether a message may say that it was sent first on this other dialog."""
+    if origin is None or fields["kind"] != "MESSAGE" or not fields["from_initiator"]:
+        return False
+    known = 1 <= origin["generation"] <= GENERATIONS and len(origin["conversation_id"]) == 16
+    return bool(known and origin["seq"] >= fields["seq"])
+
+
 def _possible(fields: dict[str, Any]) -> bool:
     """Whether this version of the protocol knows what an envelope of this kind and with these fields means."""
-    if fields["extras"] or fields["fragments"] != 1 or (fields["skipped"] and fields["kind"] != "ACK"):
+    kind, number, extras = fields["kind"], fields["seq"], fields["extras"] or {}
+    origin, fence = extras.get("origin"), extras.get("fence")
+    if extras.get("seal") or fields["fragments"] != 1 or (fields["skipped"] and kind != "ACK"):
+        return False
+    if kind == "FENCE":
+        return bool(fields["from_initiator"] and number == -1 and fields["code"] < 0 and not origin and not fence)
+    if kind == "FENCED":
+        says = fence and fence["accepted"] >= -1 and fence["transmitted"] >= -1
+        return bool(not fields["from_initiator"] and number == -1 and says and not origin)
+    if fence or (fields["extras"] and not _possible_origin(fields, origin)):
         return False
     if fields["kind"] in {"MESSAGE", "END"}:
         return bool(fields["seq"] >= 0)

@@ -9,8 +9,8 @@ SKIP, END, HOLD, DISABLE = "skip", "end-dialog", "hold", "disable-queue"
 RETRY, EDIT, BY_HAND = "retry", "edit", "end"
 HANDLER_FAILED, SKIPPED, EDITED = "handler-failed", "skipped", "edited"
 PARKED_AT_END = "parked-at-end"
-AFTER_FAILURE = (PARKED_AT_END, "after-end", "held-at-end")
-"""Why messages of a dialog are kept that a failed one has ended."""
+AFTER_FAILURE = (PARKED_AT_END, "after-end", "held-at-end", "undeliverable")
+"""Why messages of a dialog are kept that a failed one has ended; the last by their sender, to which they were left."""
 
 
 class Fate(NamedTuple):

@@ -12,7 +12,7 @@ from tests.chaos.checker.records import Position, Record
 from tests.chaos.checker.topics import COMMANDS, DEAD_LETTER, QUEUE, Topics
 from tests.chaos.checker.verdict import Kind, Verdict
 
-SET_ASIDE, COMMAND_REFUSED, SKIPPED = "set-aside", "command-refused", "skipped"
+SET_ASIDE, COMMAND_REFUSED, SKIPPED, UNDELIVERABLE = "set-aside", "command-refused", "skipped", "undeliverable"
 HEADERS_LIMIT = 16_384
 """Bytes of a record's own headers up to which its letter repeats them."""
 
@@ -31,6 +31,8 @@ class Letter(NamedTuple):
     part_of: str
     held: bool
     """Its message is still the head of its dialog: the letter settles nothing."""
+    uncertain: bool
+    """Its sender wrote it, and does not know whether the message was accepted."""
 
 
 def row_of(source: Position) -> bytes:
@@ -51,6 +53,8 @@ class Letters:
         self.by_source: dict[Position, list[Letter]] = defaultdict(list)
         self.messages: dict[tuple[str, bool, int], Letter] = {}
         """Those that settle a numbered message, by conversation, sender's side and number."""
+        self.returned: dict[tuple[str, bool, int], Letter] = {}
+        """Those that a sender wrote of its own message, which its peer has left to it."""
         self.reasons: dict[str, dict[tuple[bool, int], list[str]]] = defaultdict(lambda: defaultdict(list))
         """Of all letters of numbered messages, in order, by conversation; then by sender's side and number."""
         self.open: set[tuple[str, int, bytes]] = set()
@@ -97,11 +101,15 @@ class Letters:
                 headers.get("dl.part", ""),
                 headers.get("dl.part-of", ""),
                 headers.get("dl.held") == "true",
+                headers.get("dl.uncertain") == "true",
             )
         except (KeyError, ValueError) as error:
             self._verdict.add(
                 Kind.LETTER_BYTES, str(record.position), f"its headers do not say where it is from: {error!r}"
             )
+            return
+        if letter.reason == UNDELIVERABLE:
+            self._came_back(service, letter)
             return
         if letter.source[0].rpartition(".")[0] != self._topics.name(service, "")[:-1]:
             self._verdict.add(Kind.LETTER_UNFOUNDED, str(record.position), f"it is of another service: {letter.source}")
@@ -114,6 +122,16 @@ class Letters:
             self.reasons[letter.conversation][letter.from_initiator, letter.sequence].append(letter.reason)
             if not letter.held:
                 self.messages.setdefault((letter.conversation, letter.from_initiator, letter.sequence), letter)
+
+    def _came_back(self, service: str, letter: Letter) -> None:
+        """Note a letter of a sender: it keeps no record, but an envelope that only its sender has."""
+        name = letter.conversation, letter.from_initiator, letter.sequence
+        if name in self.returned:
+            self._verdict.add(Kind.LETTER_TWICE, letter.conversation, f"number {letter.sequence} came back twice")
+        if letter.from_initiator != (service == self._topics.plan.initiator):
+            self._verdict.add(Kind.LETTER_UNFOUNDED, letter.conversation, f"{service} did not send {letter.sequence}")
+        self.returned[name] = letter
+        self.reasons[letter.conversation][letter.from_initiator, letter.sequence].append(letter.reason)
 
     def _read_events(self) -> Counter[Position]:
         found: Counter[Position] = Counter()
@@ -199,6 +217,10 @@ class Letters:
                     kind = Kind.COMMAND_REFUSED if letter.reason == COMMAND_REFUSED else Kind.GAVE_UP
                     self._verdict.add(kind, letter.conversation or str(source), f"{letter.reason}, {source}")
 
+        for conversation, _, number in self.returned:
+            if conversation not in self._topics.plan.fates:
+                self._verdict.add(Kind.GAVE_UP, conversation, f"{UNDELIVERABLE}, number {number}")
+
     def check_open(self, rows: AbstractSet[tuple[str, int, bytes]]) -> None:
         """Compare with the rows that say which letters are open."""
         for service, partition, key in sorted(self.open - rows):
@@ -210,4 +232,5 @@ class Letters:
 
     def count(self, *, set_aside: bool) -> int:
         """How many records were set aside, or became dead letters for another reason."""
-        return sum(self.took_aside(source) == set_aside for source in self.by_source)
+        came_back = 0 if set_aside else len(self.returned)
+        return came_back + sum(self.took_aside(source) == set_aside for source in self.by_source)

@@ -35,6 +35,8 @@ class Rows:
         """Rows of groups that are named after one dialog."""
         self.waiting: set[tuple[str, bool, int]] = set()
         """Numbered envelopes kept as rows: conversation, sender's side, number."""
+        self.sent: dict[Side, list[range]] = defaultdict(list)
+        """Numbers of the envelopes that a side keeps until they are acknowledged, row by row."""
         self.partitions: dict[tuple[str, int], Fields] = {}
         self.letters: set[tuple[str, int, bytes]] = set()
         """Keys of the rows of open letters, with their service and partition."""
@@ -100,7 +102,7 @@ class Rows:
     def _row(self, service: str, number: int, key: bytes, record: Record) -> None:
         reader: dict[bytes, Callable[[str, int, bytes, Record], None]] = {
             b"E": self._endpoint, b"G": self._group, b"W": self._remains, b"H": self._remains, b"D": self._remains,
-            b"R": self._remains, b"P": self._partition, b"K": self._command, b"L": self._letter,
+            b"R": self._remains, b"U": self._unacknowledged, b"P": self._partition, b"K": self._command, b"L": self._letter,
         }  # fmt: skip
         if key[:1] in reader:
             reader[key[:1]](service, number, key, record)
@@ -145,6 +147,14 @@ class Rows:
                 self.waiting.add((conversation, envelope["from_initiator"], envelope["seq"]))
                 what += f": number {envelope['seq']} of {conversation}"
         self._verdict.add(Kind.WAITING_LEFT, str(record.position), what)
+
+    def _unacknowledged(self, service: str, number: int, key: bytes, record: Record) -> None:
+        fields = self._decode(avro.UNACKNOWLEDGED, record)
+        if fields is not None:
+            first = int.from_bytes(key[18:], "big")
+            self.sent[str(UUID(bytes=key[1:17])), key[17:18] == b"\1"].append(
+                range(first, first + len(fields["tails"]))
+            )
 
     def _partition(self, service: str, number: int, key: bytes, record: Record) -> None:
         fields = self._decode(avro.PARTITION, record)

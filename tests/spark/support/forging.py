@@ -21,15 +21,17 @@ WEB, DESK = "web", "desk"
 class Dialog:
     """One dialog of a run, with functions that change its records."""
 
-    def __init__(self, topics: Topics, dialog: str) -> None:
+    def __init__(self, topics: Topics, dialog: str, web: str = WEB, desk: str = DESK) -> None:
         self.topics, self.id = topics, dialog
+        self.web, self.desk = web, desk
+        """Services of the initiator and of the target."""
         self.bytes = UUID(dialog).bytes
 
     # -- on the wire --------------------------------------------------------------------------------------------------
 
     def wire(self, number: int, *, to_target: bool = True) -> Record:
         """Return the first record of a direction with this number."""
-        for record in sorted(self.topics.of(DESK if to_target else WEB, "queue"), key=lambda it: it.offset):
+        for record in sorted(self.topics.of(self.desk if to_target else self.web, "queue"), key=lambda it: it.offset):
             if (record.value or b"")[10:26] == self.bytes and len(record.value or b"") > 100:
                 envelope = decode(record.value or b"")
                 if envelope.seq == number and record.headers[0][1] != b"x" * 19:
@@ -38,7 +40,7 @@ class Dialog:
 
     def last(self, *, to_target: bool = True) -> Record:
         """Return the record of a direction with the highest number."""
-        records = self.topics.of(DESK if to_target else WEB, "queue")
+        records = self.topics.of(self.desk if to_target else self.web, "queue")
         mine = [it for it in records if (it.value or b"")[10:26] == self.bytes]
         return max(mine, key=lambda it: decode(it.value or b"").seq)
 
@@ -70,13 +72,13 @@ class Dialog:
 
     def rows(self, key: bytes, *, initiator: bool = False) -> list[Record]:
         """Return all records of the state topic whose key begins with ``key``, in the order of offsets."""
-        state = self.topics.of(WEB if initiator else DESK, "state")
+        state = self.topics.of(self.web if initiator else self.desk, "state")
         return sorted((row for row in state if (row.key or b"").startswith(key)), key=lambda it: it.offset)
 
     def write(self, key: bytes, value: bytes | None, *, initiator: bool = False) -> None:
         """Append a row to the state topic, in the partition of the side."""
         (partition,) = {row.partition for row in self.rows(self.key(b"E", initiator=initiator), initiator=initiator)}
-        self.topics.append(self.topics.name(WEB if initiator else DESK, "state"), partition, key, value)
+        self.topics.append(self.topics.name(self.web if initiator else self.desk, "state"), partition, key, value)
 
     def drop(self, key: bytes, *, initiator: bool = False) -> None:
         """Remove all records of the state topic whose key begins with ``key``."""
@@ -115,14 +117,30 @@ class Dialog:
 
     # -- letters ------------------------------------------------------------------------------------------------------
 
-    def letters(self, *, final: bool = True) -> list[Record]:
-        """Return the dead letters of this dialog at ``desk``. ``final`` leaves out letters whose message is still held."""
+    def letters(self, *, final: bool = True, initiator: bool = False) -> list[Record]:
+        """Return the dead letters of this dialog at ``desk``, or at ``web`` for the initiator. ``final`` leaves out letters whose message is still held."""
         found = [
             it
-            for it in self.topics.of(DESK, "dead-letter")
+            for it in self.topics.of(self.web if initiator else self.desk, "dead-letter")
             if dict(it.headers).get("dl.conversation") == self.id.encode()
         ]
         return [it for it in found if not final or "dl.held" not in dict(it.headers)]
+
+    def give_back(self, record: Record, *, is_uncertain: bool = False) -> Record:
+        """Append a dead letter of the initiator for a message that it has sent."""
+        envelope = decode(record.value or b"")
+        (partition,) = {row.partition for row in self.rows(self.key(b"E", initiator=True), initiator=True)}
+        said = {
+            "dl.reason": "undeliverable", "dl.source-topic": record.topic, "dl.source-partition": partition,
+            "dl.source-offset": 1 << 62, "dl.failed-at": 1, "dl.conversation": self.id, "dl.from-initiator": "true",
+            "dl.sequence": envelope.seq, "dl.message-type": envelope.message_type,
+        }  # fmt: skip
+        if is_uncertain:
+            said["dl.uncertain"] = "true"
+        headers: Headers = tuple((name, str(value).encode()) for name, value in said.items())
+        return self.topics.append(
+            self.topics.name(self.web, "dead-letter"), partition, record.key, record.value, headers
+        )
 
     def letter(self, record: Record, reason: str, *, offset: int | None = None) -> Record:
         """Append a dead letter of a record, and the row for an open letter."""
@@ -136,5 +154,5 @@ class Dialog:
         headers: Headers = tuple((name, str(value).encode()) for name, value in said.items())
         self.write(rows.letter_key(record.topic, source), bytes(8))
         return self.topics.append(
-            self.topics.name(DESK, "dead-letter"), record.partition, record.key, record.value, headers
+            self.topics.name(self.desk, "dead-letter"), record.partition, record.key, record.value, headers
         )

@@ -101,7 +101,7 @@ def the_receiver_accepted_less_than_it_read(it: Dialog) -> None:
     it.lie(next_in=2, told=1)
 
 
-@plant("ended", "unaccounted", "acknowledged-unaccepted")
+@plant("ended", "lost", "acknowledged-unaccepted")
 def a_tombstone_accepted_less_than_was_read(it: Dialog) -> None:
     it.lie(accepted=0)
 
@@ -132,6 +132,21 @@ def fewer_were_handled_than_are_settled(it: Dialog) -> None:
 @plant("open", "settled-twice")
 def more_were_handled_than_were_accepted(it: Dialog) -> None:
     it.lie(handled=9)
+
+
+@plant("end", "lost")
+def what_was_left_to_its_sender_is_gone(it: Dialog) -> None:
+    it.topics.records.remove(it.letters(initiator=True)[-1])
+
+
+@plant("end", "twice")
+def what_was_accepted_came_back(it: Dialog) -> None:
+    it.give_back(it.wire(0))
+
+
+@plant("ended", "missing-on-wire")
+def a_message_was_sent_and_then_dropped(it: Dialog) -> None:
+    it.lie(initiator=True, transmitted=it.end(initiator=True)[1]["transmitted"] + 1)
 
 
 @plant("ended", "after-end")
@@ -323,7 +338,7 @@ def a_letter_says_another_number(it: Dialog) -> None:
     it.replace(letter, letter._replace(headers=headers))
 
 
-@plant("skip", "settled-unaccepted", "unaccounted", "acknowledged-unaccepted")
+@plant("skip", "settled-unaccepted", "lost", "acknowledged-unaccepted")
 def what_failed_was_never_accepted(it: Dialog) -> None:
     it.lie(accepted=0)
 

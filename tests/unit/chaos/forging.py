@@ -160,6 +160,23 @@ class Forged:
             self.next_row(service, partition, row_of(record.position), bytes(8))
         return letter
 
+    def give_back(self, record: Record, dialog: str, number: int, *, uncertain: bool = False, **changes: Any) -> Record:
+        """Append a dead letter of the initiator that gives an entry back."""
+        topic, partition, _ = record.position
+        headers = {
+            "dl.reason": "undeliverable", "dl.source-topic": topic, "dl.source-partition": partition, "dl.source-offset": 1 << 62,
+            "dl.conversation": dialog, "dl.from-initiator": "true", "dl.sequence": number,
+        } | ({"dl.uncertain": "true"} if uncertain else {})  # fmt: skip
+        said = tuple((name, str(what).encode()) for name, what in headers.items())
+        letter = self.like(record, **changes)
+        return self.append(letter._replace(topic=self.topic(TELLER, "dead-letter"), headers=said))
+
+    def keep_sent(self, dialog: str, first: int, count: int) -> Record:
+        """Append a row of the initiator with envelopes that are not acknowledged."""
+        key = b"U" + UUID(dialog).bytes + b"\1" + first.to_bytes(8, "big")
+        partition = self.row(TELLER, self.endpoint_key(dialog, TELLER)).partition
+        return self.next_row(TELLER, partition, key, avro.UNACKNOWLEDGED.encode({"tails": [b"x"] * count}))
+
     def forget(self, letter: Record) -> None:
         """Remove the row that says that a letter is open."""
         headers = {name: value or b"" for name, value in letter.headers}

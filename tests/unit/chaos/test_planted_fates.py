@@ -106,6 +106,37 @@ def what_came_after_the_end_has_two_letters(run: Forged) -> None:
     run.append(letters_of(run, dialog, "parked-at-end")[0])
 
 
+@plants(Kind.LETTER_OF_HANDLED, Kind.GAVE_UP, Kind.ENDPOINT_ROW, Kind.SUM)
+def what_was_handled_came_back(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    run.give_back(run.entry(dialog, 0), dialog, 0)
+
+
+@plants(Kind.LETTER_BYTES, Kind.GAVE_UP, Kind.ENDPOINT_ROW)
+def what_came_back_has_other_bytes(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    run.give_back(run.entry(dialog, 0), dialog, 0, uncertain=True, body=b"{}")
+
+
+@plants(Kind.LETTER_TWICE, Kind.GAVE_UP, Kind.ENDPOINT_ROW)
+def what_may_have_been_handled_came_back_twice(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    for _ in range(2):
+        run.give_back(run.entry(dialog, 0), dialog, 0, uncertain=True)
+
+
+@plants(Kind.ENDPOINT_ROW)
+def a_tombstone_says_that_something_came_back(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    run.change_row(run.row(TELLER, run.endpoint_key(dialog, TELLER)), avro.TOMBSTONE, returned=1)
+
+
+@plants(Kind.WAITING_LEFT)
+def a_closed_dialog_keeps_what_it_sent(run: Forged) -> None:
+    dialog, _ = run.sick(END)
+    run.keep_sent(dialog, 0, 2)
+
+
 @plants(Kind.OTHER_FATE)
 def a_queue_was_to_go_off_and_nobody_said_that_it_did(run: Forged) -> None:
     dialog, _ = run.sick(DISABLE)

@@ -580,6 +580,17 @@ def in_parts(run: Forged) -> None:
     run.remove(letter)
 
 
+@plants(Kind.WAITING_LEFT)
+def what_is_acknowledged_is_kept(run: Forged) -> None:
+    run.keep_sent(run.open, 0, 1)
+
+
+@plants(Kind.ENDPOINT_ROW)
+def what_is_not_acknowledged_is_not_kept(run: Forged) -> None:
+    row = run.row(TELLER, run.endpoint_key(run.open, TELLER))
+    run.change_row(row, avro.ENDPOINT, acked=run.length - 2)
+
+
 # -- found -----------------------------------------------------------------------------------------------------------
 
 
