@@ -22,11 +22,14 @@ from conversations.protocol.topics import DEFAULT_NAMESPACE
 class Unit(StrEnum):
     """The unit of a setting."""
 
-    TIME = "timeA ``timedelta``. In ``Periods`` it is a whole number of microseconds, like all times of the protocol."
+    TIME = "time"
+    """A ``timedelta``. In ``Periods`` it is a whole number of microseconds, like all times of the protocol."""
     BYTES = "bytes"
     NUMBER = "number"
-    SHARE = "shareA number from 0 to 1."
-    SWITCH = "switchA group of settings, or None for off."
+    SHARE = "share"
+    """A number from 0 to 1."""
+    SWITCH = "switch"
+    """A group of settings, or None for off."""
 
 
 def _setting(default: Any, unit: Unit, meaning: str, *, least: int = 1, end: str = "", never: bool = False) -> Any:

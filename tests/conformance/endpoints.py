@@ -276,7 +276,7 @@ _VARIANTS: tuple[Row, ...] = (
         "endpoints.lifetime.states",
         "In every state that is not closed, the end of the lifetime moves the endpoint to ER.",
         "It moves SO, CO, DO and DI to ER, closes SI, and leaves a dialog that is broken already to its `on_error`.",
-        f"{files.ENDPOINT}the_end_of_a_lifetime_is_told_to_an_application_that_has_not_ended",
+        f"{files.ENDPOINT}the_end_of_a_lifetime_is_told_to_the_application",
         f"{files.MACHINE}no_state_outlives_its_lifetime",
         f"{files.BROKEN}an_end_that_nobody_acknowledged_in_the_lifetime_is_reported",
         reason="in SI no handler knows of the dialog, and in ER the application has heard of an error already",
