@@ -11,9 +11,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # type checkers and editors do not see the names that are loaded later
-    from conversations.client import Client, ClientDialog
+    from conversations.client import Client
+    from conversations.client_dialog import ClientDialog
     from conversations.config import Brake, Kafka, Limits, WorkerSettings
-    from conversations.dialog import Dialog, Group, MessageInfo
+    from conversations.dialog import Dialog, Group
+    from conversations.dialog_view import DialogView, Received, Sent, Status
     from conversations.errors import (
         BodyTooLarge,
         ConversationError,
@@ -39,19 +41,28 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
         UnknownService,
         WrongDirection,
     )
+    from conversations.feeds import NewDialog
     from conversations.group_state import GroupState
     from conversations.local import local
+    from conversations.many_dialogs import Begun, Opening
+    from conversations.message_info import MessageInfo
     from conversations.pending import Pending
+    from conversations.pending_messages import PendingMessage
     from conversations.poison import PoisonPolicy, Then
     from conversations.protocol.codes import ErrorClass
-    from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, message_type
+    from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, Resend, message_type
+    from conversations.protocol.plain_records import PlainRecord
+    from conversations.reader import Reader
     from conversations.run import run
     from conversations.service import QueueDisabled, Service
 
 _HOMES = {
-    "client": ("Client", "ClientDialog"),
+    "client": ("Client",),
+    "client_dialog": ("ClientDialog",),
     "config": ("Brake", "Kafka", "Limits", "WorkerSettings"),
-    "dialog": ("Dialog", "Group", "MessageInfo"),
+    "dialog": ("Dialog", "Group"),
+    "dialog_view": ("DialogView", "Received", "Sent", "Status"),
+    "message_info": ("MessageInfo",),
     "errors": (
         "BodyTooLarge",
         "ConversationError",
@@ -77,22 +88,30 @@ _HOMES = {
         "UnknownService",
         "WrongDirection",
     ),
+    "feeds": ("NewDialog",),
     "group_state": ("GroupState",),
     "local": ("local",),
+    "many_dialogs": ("Begun", "Opening"),
     "pending": ("Pending",),
+    "pending_messages": ("PendingMessage",),
     "poison": ("PoisonPolicy", "Then"),
     "protocol.codes": ("ErrorClass",),
-    "protocol.contract": ("ANY_SERVICE", "Contract", "MessageType", "message_type"),
+    "protocol.contract": ("ANY_SERVICE", "Contract", "MessageType", "Resend", "message_type"),
+    "protocol.plain_records": ("PlainRecord",),
+    "reader": ("Reader",),
     "run": ("run",),
     "service": ("QueueDisabled", "Service"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "ANY_SERVICE", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError", "Dialog", "DialogEnded",
-    "ErrorClass", "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka", "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewerState", "NoWorkerHere",
-    "NotAccepted", "NotInContract", "PeerError", "Pending", "PoisonPolicy", "PublicationRefused", "QueueDisabled", "RequestTimeout", "RetryLater", "Service", "StateUpgradeError",
-    "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection", "local", "message_type", "run",
+    "ANY_SERVICE", "Begun", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError",
+    "Dialog", "DialogEnded", "DialogView", "ErrorClass", "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka",
+    "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewDialog", "NewerState", "NoWorkerHere",
+    "NotAccepted", "NotInContract", "Opening", "PeerError", "Pending", "PendingMessage", "PlainRecord", "PoisonPolicy",
+    "PublicationRefused", "QueueDisabled", "Reader", "Received", "RequestTimeout", "Resend", "RetryLater", "Sent", "Service",
+    "StateUpgradeError", "Status", "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection",
+    "local", "message_type", "run",
 ]  # fmt: skip
 
 

@@ -105,20 +105,17 @@ class Limits:
     dialog_bytes: int = _setting(
         16_000_000,
         Unit.BYTES,
-        "Maximum bytes of one dialog that are held, that are delayed, and that are kept until they are acknowledged. The limit holds for each of "
-        "the three. When the dialog ends, all these bytes go into one transaction.",
+        "Maximum bytes of one dialog that are held, that are delayed, and that are kept until they are acknowledged. The limit holds for each of the three. When the dialog ends, all these bytes go into one transaction.",
     )
     unacknowledged_bytes: int = _setting(
         1_000_000_000,
         Unit.BYTES,
-        "Maximum bytes of unacknowledged messages that a partition keeps as rows, to send them again. At this limit, and if a dialog has "
-        "`dialog_bytes` of them, further messages are sent but not kept.",
+        "Maximum bytes of unacknowledged messages that a partition keeps as rows, to send them again. At this limit, and if a dialog has `dialog_bytes` of them, further messages are sent but not kept.",
     )
     step_bytes: int = _setting(
         32_000_000,
         Unit.BYTES,
-        "A step that has read this many bytes reads no further records. A step that has written this many bytes starts no further work. "
-        "A transaction may have twice as many bytes as this limit, plus the records of the last item.",
+        "A step that has read this many bytes reads no further records. A step that has written this many bytes starts no further work. A transaction may have twice as many bytes as this limit, plus the records of the last item.",
     )
     waiting_bytes: int = _setting(
         64_000_000,
@@ -133,17 +130,12 @@ class Limits:
     parked_bytes: int = _setting(
         64_000_000,
         Unit.BYTES,
-        "Maximum bytes per partition that wait behind failed messages. Above the limit, the next message does not wait: its dialog breaks. "
-        "The same limit holds for two other kinds of bytes. Each of these kinds is counted separately. "
-        "The first kind is messages that are parked by the brake, while messages of other peers are handled. "
-        "The second kind is all other messages that are parked by the brake, or because the queue is off. "
-        "If the second kind is above the limit, the partition stops reading its queue.",
+        "Maximum bytes per partition that wait behind failed messages. Above the limit, the next message does not wait: its dialog breaks. The same limit holds for two other kinds of bytes. Each of these kinds is counted separately. The first kind is messages that are parked by the brake, while messages of other peers are handled. The second kind is all other messages that are parked by the brake, or because the queue is off. If the second kind is above the limit, the partition stops reading its queue.",
     )
     cached_endpoints: int = _setting(
         50_000,
         Unit.NUMBER,
-        "Maximum number of endpoints that a worker keeps decoded in memory, for all its partitions together. An endpoint and its lane take "
-        "about 3 KB, and the state of its group up to 4 KB. Larger state is read from the local copy each time it is needed.",
+        "Maximum number of endpoints that a worker keeps decoded in memory, for all its partitions together. An endpoint and its lane take about 3 KB, and the state of its group up to 4 KB. Larger state is read from the local copy each time it is needed.",
     )
 
     def __post_init__(self) -> None:
@@ -225,14 +217,12 @@ class Periods:
     )
     start_within: int = _period(
         1 * HOUR,
-        "How long the first message of a dialog can begin the peer's endpoint, in log time from the transmission of the message. "
-        "A shorter lifetime of the dialog shortens this time.",
+        "How long the first message of a dialog can begin the peer's endpoint, in log time from the transmission of the message. A shorter lifetime of the dialog shortens this time.",
         "the message is refused",
     )
     clock_ahead: int = _period(
         1 * DAY,
-        "The first message of a dialog contains `accept_until`, the time until which the message may begin the dialog. "
-        "This period is the longest time from the log time of the record to `accept_until`.",
+        "The first message of a dialog contains `accept_until`, the time until which the message may begin the dialog. This period is the longest time from the log time of the record to `accept_until`.",
         "a record with a later `accept_until` is set aside, because the dialog's tombstone would have to be kept until then",
     )
     grace: int = _period(
@@ -386,8 +376,7 @@ class WorkerSettings:
     concurrency: int = _setting(
         16,
         Unit.NUMBER,
-        "Maximum number of `def` handlers that run at the same time. "
-        "`async def` handlers are counted separately, with the same maximum. `def` handlers that never wait share one thread.",
+        "Maximum number of `def` handlers that run at the same time. `async def` handlers are counted separately, with the same maximum. `def` handlers that never wait share one thread.",
     )
     batch: int = _setting(5_000, Unit.NUMBER, "Maximum number of records that a step reads.")
     step: timedelta = _setting(
@@ -422,8 +411,7 @@ class WorkerSettings:
     rollbacks: int | None = _setting(
         5,
         Unit.NUMBER,
-        "If this number of consecutive steps fails in this library's code around a handler, the queue of the partition goes off. "
-        "With `never` (in code None) the queue stays on.",
+        "If this number of consecutive steps fails in this library's code around a handler, the queue of the partition goes off. With `never` (in code None) the queue stays on.",
         never=True,
     )
     brake: Brake | None = _setting(

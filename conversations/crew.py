@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from conversations.config import Kafka, Periods, WorkerSettings
 from conversations.errors import ConversationError
+from conversations.feeds import Feeder
 from conversations.ports import Stores
 from conversations.scheduler import Threads
 from conversations.service import Service
@@ -52,6 +53,17 @@ def kafka_worker(
     )
 
 
+def kafka_feeders(service: Service[Any], kafka: Kafka, settings: WorkerSettings) -> list[Feeder]:
+    """Make the feeders of a service on Kafka, one for each of its feeds. They connect when they run.
+
+    Raises:
+        DeclarationError: a feed reads a topic of the namespace.
+    """
+    from conversations.kafka.feeding import KafkaFeeder
+
+    return [KafkaFeeder(service.name, feed, kafka, settings) for feed in service.feeds.values()]
+
+
 def _stores(directory: Path | None, periods: Periods) -> Stores:
     if directory is None:
         return MemoryStores()
@@ -68,10 +80,11 @@ class Crew:
     Args:
         workers: all workers of this process.
         kafka: the cluster and the namespace. Clients in this process find the workers by both.
+        feeders: the feeders of the workers' services. Each runs in its own thread as long as the workers.
     """
 
-    def __init__(self, workers: Sequence[Worker], kafka: Kafka) -> None:
-        self._workers = workers
+    def __init__(self, workers: Sequence[Worker], kafka: Kafka, feeders: Sequence[Feeder] = ()) -> None:
+        self._workers, self._feeders = workers, feeders
         stage = Stage()
         for worker in workers:
             worker.context.share(stage)
@@ -81,19 +94,36 @@ class Crew:
             threading.Thread(target=self._run, args=(worker,), name=f"{worker.context.name}-worker", daemon=True)
             for worker in workers
         ]
+        self._threads += [
+            threading.Thread(target=self._feed, args=(it,), name=f"{it.service} reads {it.feed.topic}", daemon=True)
+            for it in feeders
+        ]
         self._failures: list[BaseException] = []
         self._over = threading.Event()
 
     def _run(self, worker: Worker) -> None:
         try:
+            for feeder in self._feeders:
+                if feeder.service == worker.context.name:
+                    feeder.check()  # before the worker joins, so that a missing topic is an error of its start
             worker.run()
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-            self._failures.append(error)
-            for presence in self._presences:
-                presence.abort(error)
+            self._fail(error)
         finally:
             self._over.set()
             worker.ready.set()  # ends ``await_ready``, which then raises the failure
+
+    def _feed(self, feeder: Feeder) -> None:
+        try:
+            feeder.run()
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            self._fail(error)
+            self._over.set()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failures.append(error)
+        for presence in self._presences:
+            presence.abort(error)
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -112,7 +142,9 @@ class Crew:
             self.raise_failure()
 
     def stop(self) -> None:
-        """Ask all workers to stop. May be called from any thread and from signal handlers."""
+        """Ask all workers and feeders to stop. May be called from any thread and from signal handlers."""
+        for feeder in self._feeders:
+            feeder.stop()
         for worker in self._workers:
             worker.stop()
 

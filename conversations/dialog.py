@@ -8,14 +8,15 @@ immediately.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
-from conversations.errors import DialogEnded, HandlerOver, LocalError, NewerState, RetryLater
+from conversations.errors import DialogEnded, HandlerOver, NewerState, RetryLater
 from conversations.handlers import Side
+from conversations.message_info import MessageInfo
 from conversations.pending_messages import PendingMessage
 from conversations.protocol import admission
 from conversations.protocol.codes import END_REFUSED
@@ -24,7 +25,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.fences import Renew
-from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.identifiers import Handle, uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.publications import Headers, Publication, Publications, Text, publication
 from conversations.protocol.states import OPEN_STATES, TRANSITIONS, State, check_timer, refuse
@@ -173,8 +174,7 @@ class Draft:
             raise HandlerOver(
                 "the handler of this dialog object is over: it returned, failed, or passed its time limit. Requests made "
                 "now would be lost. Make them before the handler returns, and let it wait for its threads and tasks that "
-                "use the dialog. For later requests use dialog.set_timer(), or Client.dialog() with dialog.id if this "
-                "service began the dialog"
+                "use the dialog. For later requests use dialog.set_timer(), or Client.dialog() with dialog.handle"
             )
 
     def ask(self, party: Party, verb: Verb | Renew, at: int = 0) -> None:
@@ -278,67 +278,6 @@ class Draft:
         return self._state
 
 
-class MessageInfo:
-    """Facts about the message being handled."""
-
-    __slots__ = ("_draft", "_edited", "_envelope", "attempt")
-
-    def __init__(self, draft: Draft, envelope: Envelope | None, attempt: int, edited: str) -> None:
-        self._draft = draft
-        self._envelope = envelope
-        self._edited = edited
-        self.attempt = attempt
-        """Number of this run: 1 for the first run of the handler, and one more after each failed run."""
-
-    @property
-    def _received(self) -> Envelope:
-        if self._envelope is None:
-            raise LocalError("no message is being handled: this is a timer, or an error found on this side")
-        return self._envelope
-
-    @property
-    def id(self) -> str:
-        """Id of the message, the same in each run of its handler. Use it as the idempotency key for effects outside Kafka.
-
-        A message that was sent again on a new dialog (``resend``) keeps the id that it had on the first dialog. An edited message has a new id:
-        the old id, a colon, and the id of the operator's command.
-        """
-        endpoint, received = self._draft.party.endpoint, self._received
-        side = "t" if endpoint.initiator else "i"
-        origin = received.extras.origin if received.extras is not None else None
-        conversation, number = (
-            (endpoint.conversation, received.seq) if origin is None else (origin.conversation_id, origin.seq)
-        )
-        name = f"{uuid_text(conversation)}:{side}:{number}"
-        return f"{name}:{self._edited}" if self._edited else name
-
-    @property
-    def type(self) -> str:
-        """Name of the message type."""
-        return self._received.message_type
-
-    @property
-    def sequence(self) -> int:
-        """Number of the message in its direction, from 0."""
-        return self._received.seq
-
-    @property
-    def sent_at(self) -> datetime:
-        """Time at which the sender's worker transmitted the message."""
-        return moment(self._received.sent_at)
-
-    @property
-    def expires_at(self) -> datetime:
-        """End of the dialog's lifetime; ``datetime.max`` in UTC if the lifetime is unlimited."""
-        expires_at = self._draft.party.endpoint.expires_at
-        return datetime.max.replace(tzinfo=UTC) if expires_at >= NEVER else moment(expires_at)
-
-    @property
-    def from_service(self) -> str:
-        """Name of the peer service."""
-        return self._draft.party.endpoint.peer
-
-
 class Dialog(Generic[S]):
     """One dialog, for use in a handler: the handler's own dialog, another dialog of its group, or a dialog that the handler began."""
 
@@ -360,6 +299,15 @@ class Dialog(Generic[S]):
     def id(self) -> str:
         """Conversation id, the same on both sides."""
         return uuid_text(self._party.endpoint.conversation)
+
+    @property
+    def handle(self) -> str:
+        """The text that names this side of the dialog for ``Client.dialog`` and ``Reader.dialog``, in every process of this service.
+
+        Keep it to send later, outside a handler. On the peer's side the dialog has another handle.
+        """
+        endpoint = self._party.endpoint
+        return Handle(endpoint.conversation, endpoint.key, endpoint.initiator).text
 
     @property
     def contract(self) -> str:
@@ -389,7 +337,7 @@ class Dialog(Generic[S]):
     @property
     def message(self) -> MessageInfo:
         """Facts about the message being handled."""
-        return MessageInfo(self._draft, self._envelope, self.attempt, self._edited)
+        return MessageInfo(self._draft.party.endpoint, self._envelope, self.attempt, self._edited)
 
     @property
     def now(self) -> datetime:

@@ -170,15 +170,16 @@ class NotAccepted(ConversationError):
 class RequestTimeout(ConversationError):
     """No reply arrived in time."""
 
-    def __init__(self, dialog_id: str, acknowledged: bool, to: str = "the peer") -> None:
+    def __init__(self, dialog_id: str, acknowledged: bool, to: str = "the peer", status: str = "") -> None:
         had = (
             "it has the request, and may still handle it"
             if acknowledged
             else "it has not acknowledged the request: is a worker of it running? It may still handle the request"
         )
-        super().__init__(f"no reply from {to} on dialog {dialog_id} in time; {had}")
+        super().__init__(f"no reply from {to} on dialog {dialog_id} in time; {status or had}")
         self.dialog_id = dialog_id
         self.acknowledged = acknowledged
+        """True if the peer has the message."""
 
 
 class DeclarationError(Exception):

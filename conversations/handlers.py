@@ -43,6 +43,7 @@ class Side:
     on_end: Handler | None = None
     on_error: Handler | None = None
     on_timer: Handler | None = None
+    on_skipped: Handler | None = None
 
     @property
     def keeps_sent(self) -> bool:

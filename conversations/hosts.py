@@ -18,6 +18,9 @@ class Watcher(Protocol):
     def message(self, message_type: str, body: object) -> None:
         """Take note of a message. It was handled in a committed step."""
 
+    def taken(self) -> None:
+        """Take note that the owner of the dialog has begun it, and has sent the request, in a committed step."""
+
     def acknowledged(self) -> None:
         """Take note that the peer has accepted everything that was sent."""
 

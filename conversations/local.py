@@ -6,20 +6,25 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from conversations.client import Client
 from conversations.config import Kafka, Periods, WorkerSettings, check_kafka
-from conversations.crew import Crew
+from conversations.crew import Crew, kafka_feeders
 from conversations.errors import DeclarationError, LocalError
+from conversations.feeds import Feeder
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
+from conversations.memory.feeding import MemoryFeeder, append_plain
 from conversations.memory.group_states import MemoryGroupStates
 from conversations.ports import CommandSink, Connection, StateReader
 from conversations.protocol.admission import unknown_service
 from conversations.protocol.contract import Contract, as_contracts
+from conversations.protocol.publications import Headers as PublicationHeaders
+from conversations.protocol.publications import Text, publication
 from conversations.protocol.topics import COMMANDS
+from conversations.reader import Reader
 from conversations.service import Service, as_services
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
@@ -27,6 +32,7 @@ from conversations.worker import Worker
 CLIENT = "local.client"
 """Name of the service for which the client of ``local`` speaks."""
 START_SECONDS = 60.0
+S = TypeVar("S")
 
 
 class MemoryCommands:
@@ -82,6 +88,26 @@ class LocalClient(Client):
         """Return a reader for the states of a service, in memory or on Kafka."""
         return super().state_reader(service) if self._broker is None else MemoryGroupStates(self._broker, service)
 
+    def reader(self, service: Service[S]) -> Reader[S]:
+        """Return a reader for the dialogs of a service, in memory or on Kafka."""
+        if self._broker is None:
+            return super().reader(service)
+        return Reader.over(service, MemoryGroupStates(self._broker, service.name), self._periods)
+
+    def feed(
+        self, topic: str, key: Text | None, value: Text | None, *, headers: PublicationHeaders | None = None
+    ) -> None:
+        """Append a record to a plain topic in memory, as another program does on Kafka. See ``Service.from_topic``.
+
+        Raises:
+            LocalError: no service here reads the topic, an argument has a wrong type, or the topic is on Kafka: use a producer there.
+            BodyTooLarge: the record has more than 1,000,000 bytes.
+        """
+        self._check_usable()
+        if self._broker is None:
+            raise LocalError("feed is for topics in memory: on Kafka, append the record with a producer of your own")
+        append_plain(self._broker, topic, publication(topic, key, value, headers))
+
     def finish(self) -> None:
         """Note that the block of ``local`` is over."""
         self._is_over = True
@@ -92,13 +118,13 @@ class LocalClient(Client):
             super().close()
 
 
-class LocalBlock(AbstractContextManager[Client]):
+class LocalBlock(AbstractContextManager[LocalClient]):
     """The block of ``local``. Its services start at the beginning of the ``with`` block, and stop at its end."""
 
-    def __init__(self, running: AbstractContextManager[Client]) -> None:
+    def __init__(self, running: AbstractContextManager[LocalClient]) -> None:
         self._running = running
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> LocalClient:
         return self._running.__enter__()
 
     def __exit__(
@@ -169,7 +195,7 @@ def _running(
     initiates: Sequence[Contract],
     name: str,
     settings: WorkerSettings,
-) -> Iterator[Client]:
+) -> Iterator[LocalClient]:
     client_service = _client_service(as_services("local", services), initiates, name)
     if kafka is not None:
         check_kafka(kafka)
@@ -179,7 +205,7 @@ def _running(
         memory: MemoryBroker | None = broker
         for service in everyone:
             broker.create_service(service.name, 1, service.declaration().retries)
-            for topic in service.publishes:
+            for topic in (*service.publishes, *service.feeds):
                 broker.create_topic(topic, 1)
         sink: CommandSink | None = MemoryCommands(broker, name)
         connect = _in_memory(broker)
@@ -190,7 +216,14 @@ def _running(
         Worker(service, connect(service.name), MemoryStores(), settings=settings, namespace=address.namespace)
         for service in everyone
     ]
-    with Crew(workers, address) as crew:
+    feeders: list[Feeder] = []
+    for service in everyone:
+        if memory is None:
+            feeders += kafka_feeders(service, address, settings)
+        else:
+            limit = settings.limits.body_bytes
+            feeders += [MemoryFeeder(memory, service.name, feed, limit) for feed in service.feeds.values()]
+    with Crew(workers, address, feeders) as crew:
         crew.await_ready(START_SECONDS)
         with LocalClient(client_service, address, sink, settings.periods, memory) as client:
             try:

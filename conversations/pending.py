@@ -32,18 +32,18 @@ class Pending(Generic[R_co]):
         self._deadline = time.monotonic() + timeout.total_seconds()
         self._host = host
         self._future: concurrent.futures.Future[R_co] = concurrent.futures.Future()
-        self._acknowledged = False
+        self._confirmed = self._taken = self._acknowledged = False
 
     def start(self) -> None:
         """Write the request. ``Client.request`` calls this once."""
-        conversation, _ = read_handle(self.dialog_id)
-        self._host.watch(conversation, self)
+        self._host.watch(read_handle(self.dialog_id).conversation, self)
         appended = self._append()
         if appended is not None:
             appended.add_done_callback(self._written)
 
     def _written(self, appended: concurrent.futures.Future[None]) -> None:
         error = appended.exception()
+        self._confirmed = error is None
         if error is not None and not self._future.done():
             self._future.set_exception(error)
 
@@ -55,6 +55,10 @@ class Pending(Generic[R_co]):
         """Set the result, if the message is the answer. The step that handled the message is committed."""
         if self.wants(message_type) and not self._future.done():
             self._future.set_result(body)
+
+    def taken(self) -> None:
+        """Note that the owner of the dialog has sent the request."""
+        self._taken = True
 
     def acknowledged(self) -> None:
         """Note that the peer has accepted the request."""
@@ -78,7 +82,7 @@ class Pending(Generic[R_co]):
         try:
             return self._future.result(max(0.0, self._deadline - time.monotonic()))
         except concurrent.futures.TimeoutError:
-            raise RequestTimeout(self.dialog_id, self._acknowledged, self._to) from None
+            raise self._late() from None
         finally:
             self._forget()
 
@@ -90,9 +94,18 @@ class Pending(Generic[R_co]):
             async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
                 return await asyncio.wrap_future(self._future)
         except TimeoutError:
-            raise RequestTimeout(self.dialog_id, self._acknowledged, self._to) from None
+            raise self._late() from None
         finally:
             self._forget()
 
+    def _late(self) -> RequestTimeout:
+        if self._acknowledged or self._taken:
+            status = ""
+        elif self._confirmed:
+            status = f"the worker of this side has not taken the request up, so {self._to} does not have it yet"
+        else:
+            status = f"Kafka has not confirmed the request, so {self._to} does not have it yet"
+        return RequestTimeout(self.dialog_id, self._acknowledged, self._to, status)
+
     def _forget(self) -> None:
-        self._host.forget(read_handle(self.dialog_id)[0])
+        self._host.forget(read_handle(self.dialog_id).conversation)

@@ -6,9 +6,11 @@ Two packages implement them: ``conversations.kafka`` on Apache Kafka, and ``conv
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+from conversations.protocol.letters import RefusedCommand
 
 Headers = list[tuple[str, bytes]]
 Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
@@ -275,6 +277,36 @@ class StateReader(Protocol):
             DeclarationError: the catalog does not name the service.
             LogError: the state cannot be read.
         """
+
+
+T = TypeVar("T")
+Table: TypeAlias = Mapping[bytes, Mapping[bytes, bytes]]
+"""Rows of one state partition, by the kind of row (``rows.ENDPOINT`` and so on) and by key."""
+
+
+class TableReader(Protocol):
+    """Reads the rows and the refused commands of one service. It is thread-safe."""
+
+    def look(self, key: str, want: Callable[[Table], T]) -> tuple[T, int]:
+        """Return the result of ``want`` for the rows of the partition of ``key``, and the time of the reading in microseconds since 1970.
+
+        Every transaction that was committed before this time is in the rows, and no other. ``want`` must be quick.
+
+        Raises:
+            DeclarationError: the catalog does not name the service.
+            LogError: the state cannot be read.
+        """
+
+    def refused(self, key: str, conversation: str, *, initiator: bool) -> list[RefusedCommand]:
+        """Return the commands for one side of a dialog that were refused, oldest first. Only the last letters of the partition are read.
+
+        Raises:
+            DeclarationError: the catalog does not name the service.
+            LogError: the letters cannot be read.
+        """
+
+    def close(self) -> None:
+        """Forget all rows. The next call reads them again."""
 
 
 class Clock(Protocol):

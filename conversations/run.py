@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from conversations.config import Kafka, WorkerSettings, check_kafka
-from conversations.crew import Crew, kafka_worker
+from conversations.crew import Crew, kafka_feeders, kafka_worker
 from conversations.interpreter import relax
 from conversations.service import Service, as_services
 
@@ -57,8 +57,9 @@ def run(
         kafka_worker(service, kafka, settings, state_directory=None if directory is None else directory / service.name)
         for service in services
     ]
+    feeders = [feeder for service in services for feeder in kafka_feeders(service, kafka, settings)]
     relax()
-    with Crew(workers, kafka) as crew, stopped_by_signals(crew.stop):
+    with Crew(workers, kafka, feeders) as crew, stopped_by_signals(crew.stop):
         crew.await_end()
 
 

@@ -14,6 +14,7 @@ from conversations.body_upgrades import Upgrade as BodyUpgrade
 from conversations.declared_handlers import declared_handler
 from conversations.dialog import Dialog
 from conversations.errors import DeclarationError, PeerError
+from conversations.feeds import F, Feed, Start, add_feed, declared_feed
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
 from conversations.poison import PoisonPolicy, Subject, hidden_by, waits
@@ -139,6 +140,8 @@ class Service(Generic[S]):
             if not isinstance(policy, PoisonPolicy):
                 raise DeclarationError(f"poison takes objects of class PoisonPolicy, not {policy!r:.80}")
         self._check_policy_names()
+        self.feeds: dict[str, Feed] = {}
+        """Functions whose records begin dialogs, by topic; see ``from_topic``."""
         self.temporary = False
         """True if the next run may have other contracts. Then a dialog under an unknown contract breaks, and does not stop the worker."""
         self.queue_disabled: Callable[[QueueDisabled], object] | None = None
@@ -214,6 +217,16 @@ class Service(Generic[S]):
         """
         return self._on_event("error", contracts, ("error", "dialog"), time_limit)
 
+    def on_skipped(
+        self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT
+    ) -> OnMessage[tuple[int, ...], S]:
+        """Register a handler ``(numbers, dialog)``, called when the peer gave up on messages of this side and went on without them.
+
+        ``numbers`` are the numbers of these messages: ``MessageInfo.sequence`` at the peer. They count this side's messages from 0. Without a
+        handler, the event ``SKIPPED_BY_PEER`` is the only trace. If this side is over before the handler has run, the handler is not called.
+        """
+        return self._on_event("skipped", contracts, ("numbers", "dialog"), time_limit)
+
     def _on_event(
         self, event: str, contracts: Sequence[Contract], takes: tuple[str, ...], time_limit: timedelta
     ) -> Callable[[Any], Any]:
@@ -230,6 +243,30 @@ class Service(Generic[S]):
                         f"service {self.name!r} has an on_{event} for {name or 'all contracts'} already"
                     )
                 self._events[event, name] = handler
+            return function
+
+        return register
+
+    def from_topic(self, topic: str, /, *, to: str, contract: Contract, start: Start) -> Callable[[F], F]:
+        """Register the function that turns each record of a plain Kafka topic into the first messages of a new dialog.
+
+        The function takes the record (``PlainRecord``), and has no effects. It returns the body of a message, a ``NewDialog``, or None for a
+        record that begins no dialog. If it raises an exception, the record becomes a dead letter. The workers share the partitions of the topic.
+
+        Args:
+            topic: name of the topic. Its owner creates it.
+            to: name of the service with which the dialogs begin. If the catalog does not name it, the messages wait.
+            contract: contract of the dialogs, which the service initiates.
+            start: where the very first worker begins to read: ``"earliest"`` for all records that the topic has, ``"latest"`` for those that
+                come later. After that, each worker continues where the last one ended.
+
+        Raises:
+            DeclarationError: the topic has a function already, or an argument is not valid.
+        """
+
+        def register(function: F) -> F:
+            feed = declared_feed(self.name, self.initiates, (topic, to, contract, start), function)
+            add_feed(self.name, self.feeds, topic, feed)
             return function
 
         return register
@@ -273,7 +310,7 @@ class Service(Generic[S]):
         return ServiceDeclaration(
             self.name, _plain(self.accepts), _plain(self.initiates), retries,
             shapes_of(types.values()), self.state.version, self.state.schema(), self.longest_lifetime(),
-            sorted(self.publishes),
+            sorted(self.publishes), sorted(self.feeds),
         )  # fmt: skip
 
     def longest_lifetime(self) -> timedelta:
@@ -327,6 +364,7 @@ class Service(Generic[S]):
         side.on_end = self._event("end", contract)
         side.on_error = self._event("error", contract)
         side.on_timer = self._event("timer", contract)
+        side.on_skipped = self._event("skipped", contract)
         return side
 
     def _check_policy_names(self) -> None:
@@ -415,7 +453,7 @@ def _is_handler(given: object) -> bool:
 def _subjects(side: Side) -> set[Subject]:
     """Return the handlers of one side of a contract, as subjects of policies."""
     messages = {name for name, (_, handler) in side.receivers.items() if handler is not None}
-    events = {None} if side.on_end or side.on_error or side.on_timer else set()
+    events = {None} if side.on_end or side.on_error or side.on_timer or side.on_skipped else set()
     return {Subject(side.contract.name, name) for name in messages | events}
 
 

@@ -23,6 +23,9 @@ SHORT = {
     State.DISCONNECTED_INBOUND: "DI",
     State.ERROR: "ER",
     State.CLOSED: "CD",
+    State.FENCING: "FE",
+    State.FENCING_OUTBOUND: "FO",
+    State.SETTLING: "SE",
 }
 STARTS = (State.STARTED_OUTBOUND, State.STARTED_INBOUND)
 
@@ -46,7 +49,7 @@ def diagram() -> str:
 
 
 def table() -> str:
-    """Return a table of all states and triggers. A cell has the next state, or the error of a refused local trigger."""
+    """Return a table of all states and triggers. A cell has the next state, or the error of a refused local trigger, or nothing."""
     lines = [
         "| | " + " | ".join(words(trigger) for trigger in Trigger) + " |",
         "|---|" + "---|" * len(Trigger),
@@ -55,7 +58,8 @@ def table() -> str:
         cells = []
         for trigger in Trigger:
             target = TRANSITIONS.get((state, trigger))
-            cells.append(SHORT[target] if target is not None else f"*{REFUSALS[state, trigger].number}*")
+            refusal = REFUSALS.get((state, trigger))
+            cells.append(SHORT[target] if target is not None else "" if refusal is None else f"*{refusal.number}*")
         lines.append(f"| **{SHORT[state]}** {words(state)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

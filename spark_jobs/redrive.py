@@ -7,9 +7,9 @@ handler without a message.
     service, contract, peer      service whose handler failed, contract, and sender
     conversation_id, initiator   dialog; ``initiator`` is true if the initiator's handler failed
     key                          key of the conversation group
-    handler                      the handler that failed: MESSAGE, TIMER or ERROR
+    handler                      the handler that failed: MESSAGE, TIMER, ERROR or SKIPPED
     sequence                     number of the message; null without a message
-    type                         message type, END, TIMER or ERROR
+    type                         message type, END, TIMER, ERROR or SKIPPED
     body                         body as text, null if it is not text: get_json_object(body, '$.amount') reads JSON
     content                      bytes of the body
     exception, exception_message the handler's last exception; ``failure`` is both, 200 characters at most

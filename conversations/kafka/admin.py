@@ -67,7 +67,7 @@ def apply(
     """Create the missing topics of the namespace and of each service, correct the settings of the existing topics, and write the catalog.
 
     Return a line for each creation and each change, a line for each effect on messages in flight, a line for each retry topic that is
-    not used any more, and a line for each missing topic to which a service publishes. Such topics are neither created nor changed.
+    not used any more, and a line for each missing plain topic of a service. Such topics are neither created nor changed.
 
     Args:
         kafka: the cluster and the namespace.
@@ -81,7 +81,7 @@ def apply(
         replace: if True, a release that ``check_release`` refuses is applied.
 
     Raises:
-        DeclarationError: a service publishes to a topic of the namespace, or exists with another partition count, ``check_release`` refuses the release, a name cannot be part of a
+        DeclarationError: a service publishes to or reads from a topic of the namespace, or exists with another partition count, ``check_release`` refuses the release, a name cannot be part of a
             topic's name, or two services would share topics.
         KafkaUnreachable: no broker answered within 10 s.
         LogError: Kafka refused.
@@ -91,6 +91,7 @@ def apply(
     for declaration in declarations:
         check_name("service", declaration.name)
         check_foreign(kafka.namespace, declaration.name, declaration.publishes)
+        check_foreign(kafka.namespace, declaration.name, declaration.reads, "read from")
     admin = make_admin(kafka)
     periods = periods or Periods()
     control = _namespace_topics(kafka, periods)
@@ -123,18 +124,21 @@ def effects(catalog: Catalog, declaration: ServiceDeclaration) -> list[str]:
 def missing_plain_topics(
     kafka: Kafka, declarations: Sequence[ServiceDeclaration], admin: AdminClient | None = None
 ) -> list[str]:
-    """Return a line for each plain topic that does not exist, although a service publishes to it. Its owner must create it.
+    """Return a line for each plain topic that does not exist, although a service publishes to it or reads it. Its owner must create it.
 
     Raises:
         KafkaUnreachable: no broker answered.
         LogError: Kafka refused.
     """
-    named = sorted({(topic, declaration.name) for declaration in declarations for topic in declaration.publishes})
+    named = sorted(
+        {(topic, it.name, "to which the service publishes") for it in declarations for topic in it.publishes}
+        | {(topic, it.name, "from which the service reads") for it in declarations for topic in it.reads}
+    )
     # With ``rights``, a topic that this client may not describe is not counted as missing.
-    found = describe_topics(admin or make_admin(kafka), kafka, sorted({topic for topic, _ in named}), rights=True)
+    found = describe_topics(admin or make_admin(kafka), kafka, sorted({topic for topic, _, _ in named}), rights=True)
     return [
-        f"{service}: topic {topic}, to which the service publishes, does not exist. Create it before its workers start"
-        for topic, service in named
+        f"{service}: topic {topic}, {use}, does not exist. Create it before its workers start"
+        for topic, service, use in named
         if found[topic] is None
     ]
 

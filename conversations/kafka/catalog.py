@@ -34,7 +34,7 @@ class Catalog:
     """The catalog: its services and schemas."""
 
     services: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Entries by service name, with the fields ``partitions``, ``accepts``, ``initiates``, ``retries`` and ``publishes``."""
+    """Entries by service name, with the fields ``partitions``, ``accepts``, ``initiates``, ``retries``, ``publishes`` and ``reads``."""
     schemas: dict[str, str] = field(default_factory=dict)
     """Avro schemas as JSON, by fingerprint in hex."""
     next_offset: int = 0
@@ -250,6 +250,7 @@ _FIELDS = {
     "bodies": _is_bodies,
     "state_version": _is_number,
     "publishes": _is_names,
+    "reads": _is_names,
 }
 """The optional fields of an entry that this version reads, each with the function that checks its value."""
 

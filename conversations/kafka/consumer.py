@@ -85,17 +85,7 @@ class Inputs:
         Raises:
             KafkaException: UNKNOWN_MEMBER_ID, because this consumer is in no group now.
         """
-        try:
-            member = self._consumer.memberid()
-            metadata = self._consumer.consumer_group_metadata()
-            # A classic member that was removed from its group has neither id nor generation for a moment. A broker checks
-            # a transaction's offsets against the group only if it gets an id or a generation. Without the check, a member
-            # that was removed could commit.
-            if member and self._consumer.memberid() == member:
-                return metadata
-        except RuntimeError as failure:  # raised between losing a group and joining it again
-            raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, str(failure))) from failure
-        raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "this consumer is in no group just now"))
+        return metadata_of(self._consumer)
 
     def subscribe(self, listener: Listener) -> None:
         """Join the group. The listener gets the assigned partitions."""
@@ -118,7 +108,7 @@ class Inputs:
             first = self._consumer.poll(timeout)
             if first is None:
                 return ()
-            batch = self._more(first, limit, size)
+            batch = more(self._consumer, first, limit, size)
         except KafkaException as failure:
             raise translated(self._kafka, "polling failed", failure) from failure
         # This check is one pass in C. The loops below run only after an error or a change of the assignment.
@@ -130,22 +120,6 @@ class Inputs:
         if not batch and self._errors:
             raise self._errors.pop(0)
         return cast("list[Record]", batch)
-
-    def _more(self, first: Message, limit: int, size: int) -> list[Message]:
-        """Take the records that have arrived, in slices. The size of a slice is known only when its records are decompressed in memory.
-
-        The first slice has at most ``SLICE`` records. For a later slice, the maximum is the number of records of average size
-        that fit into the rest of ``size``. This maximum is at least ``SLICE``.
-        """
-        batch, taken, some = [first], len(first), SLICE
-        while taken < size and len(batch) < limit:
-            more = self._consumer.consume(min(some, limit - len(batch)), 0)
-            if not more:
-                break
-            batch += more
-            taken += sum(map(len, more))
-            some = max(SLICE, (size - taken) * len(batch) // max(taken, 1))
-        return batch
 
     def fail(self, errors: Sequence[LogError]) -> None:
         """Let the next polls raise these errors, one in each poll."""
@@ -276,6 +250,42 @@ class Inputs:
                 need = rights.told(error, topic=name, group=self._group)
                 self._errors.append(LogError(f"reading {name} failed{need}: {describe(error)}"))
         return good
+
+
+def metadata_of(consumer: Consumer) -> Any:
+    """Return the present member id and epoch of a consumer, as group metadata.
+
+    Raises:
+        KafkaException: UNKNOWN_MEMBER_ID, because the consumer is in no group now.
+    """
+    try:
+        member = consumer.memberid()
+        metadata = consumer.consumer_group_metadata()
+        # A classic member that was removed from its group has neither id nor generation for a moment. A broker checks
+        # a transaction's offsets against the group only if it gets an id or a generation. Without the check, a member
+        # that was removed could commit.
+        if member and consumer.memberid() == member:
+            return metadata
+    except RuntimeError as failure:  # raised between losing a group and joining it again
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, str(failure))) from failure
+    raise KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "this consumer is in no group just now"))
+
+
+def more(consumer: Consumer, first: Message, limit: int, size: int) -> list[Message]:
+    """Take the records that have arrived, in slices. The size of a slice is known only when its records are decompressed in memory.
+
+    The first slice has at most ``SLICE`` records. For a later slice, the maximum is the number of records of average size
+    that fit into the rest of ``size``. This maximum is at least ``SLICE``.
+    """
+    batch, taken, some = [first], len(first), SLICE
+    while taken < size and len(batch) < limit:
+        found = consumer.consume(min(some, limit - len(batch)), 0)
+        if not found:
+            break
+        batch += found
+        taken += sum(map(len, found))
+        some = max(SLICE, (size - taken) * len(batch) // max(taken, 1))
+    return batch
 
 
 def _start(offset: int | None) -> int:

@@ -84,6 +84,12 @@ class BoundedReader:
             StaleAnswer: the broker that answered does not know the newest records, or records were lost.
             LogError: the partition cannot be read.
         """
+        return [
+            (key, record.value()) for record in self.read_records(limit, timeout) if (key := record.key()) is not None
+        ]
+
+    def read_records(self, limit: int, timeout: float = PATIENCE) -> list[Message]:
+        """Return at most ``limit`` further records, as ``read`` returns rows. It raises the same errors."""
         if self.done or self._consumer is None:
             return []
         first = self._consumer.poll(timeout)
@@ -93,7 +99,7 @@ class BoundedReader:
         batch = [first]
         if limit > 1:
             batch += self._consumer.consume(limit - 1, 0)
-        return self._rows(batch)
+        return self._records(batch)
 
     def close(self) -> None:
         """Release the consumer. Harmless if it is released already."""
@@ -101,7 +107,7 @@ class BoundedReader:
         if consumer is not None:
             consumer.close()
 
-    def _rows(self, batch: list[Message]) -> Rows:
+    def _records(self, batch: list[Message]) -> list[Message]:
         events = [message for message in batch if message.error() is not None] if any(map(_failed, batch)) else []
         if events:
             batch = [message for message in batch if message.error() is None]
@@ -109,7 +115,7 @@ class BoundedReader:
             self._moved(batch[-1])
         for event in events:
             self._event(event)
-        return [(key, message.value()) for message in batch if (key := message.key()) is not None]
+        return batch
 
     def _event(self, event: Message) -> None:
         error = event.error()

@@ -235,9 +235,9 @@ class Transactions:
         producer.flush(TRANSACTION_TIMEOUT + STALL)
 
     def _send_offsets(self, producer: Producer, offsets: Mapping[int, int]) -> None:
-        queue, calls = self._group.queue, self._calls
+        queue, calls, note = self._group.queue, self._calls, self._group.note
         assert calls is not None
-        positions = [TopicPartition(queue, partition, offset, WITH_ROW) for partition, offset in offsets.items()]
+        positions = [TopicPartition(queue, partition, offset, note) for partition, offset in offsets.items()]
 
         def send() -> None:
             # The epoch is read here, directly before its use. So no poll can report a lost partition in between.
@@ -381,6 +381,7 @@ class Group:
     """The consumer group whose offsets a transaction carries: its name, its metadata, and the topics of its service."""
 
     def __init__(
-        self, name: str, queue: str, state: str, metadata: Callable[[], Any], own: Collection[str] = ()
-    ) -> None:
-        self.name, self.queue, self.state, self.metadata, self.own = name, queue, state, metadata, own
+        self, name: str, queue: str, state: str, metadata: Callable[[], Any], own: Collection[str] = (),
+        note: str = WITH_ROW,
+    ) -> None:  # fmt: skip
+        self.name, self.queue, self.state, self.metadata, self.own, self.note = name, queue, state, metadata, own, note

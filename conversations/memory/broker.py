@@ -78,6 +78,8 @@ class MemoryBroker:
         """Maximum number of bytes of a record, for topics with a lower limit than ``RECORD_BYTES``."""
         self.forbidden: set[str] = set()
         """Topics to which the right to write is missing."""
+        self.fed: dict[tuple[str, str], list[int]] = {}
+        """By service and plain topic: for each partition, the offset of the next record that begins a dialog."""
         self._open = OpenTransactions()
 
     def create_service(self, service: str, partitions: int, retries: Sequence[str] = ()) -> None:

@@ -118,6 +118,8 @@ class Failed(StrEnum):
     """The handler of a message, or of the peer's END."""
     TIMER = "TIMER"
     ERROR = "ERROR"
+    SKIPPED = "SKIPPED"
+    """The handler for messages that the peer skipped."""
 
 
 @dataclass(slots=True)

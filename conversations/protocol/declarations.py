@@ -35,6 +35,8 @@ class ServiceDeclaration:
     """
     publishes: Sequence[str] = ()
     """Plain topics to which its handlers publish records."""
+    reads: Sequence[str] = ()
+    """Plain topics whose records begin its dialogs."""
 
     def entry(self, partitions: int) -> dict[str, Any]:
         """Return the value of the catalog's record: plain data. Equal declarations have equal values."""
@@ -44,6 +46,7 @@ class ServiceDeclaration:
         further = {
             "retries": sorted(self.retries),
             "publishes": sorted(self.publishes),
+            "reads": sorted(self.reads),
             "bodies": {name: dict(body) for name, body in sorted(self.bodies.items())},
             "state_version": self.state_version if self.state_version > 1 else 0,
             "state": self.state,

@@ -7,29 +7,24 @@ The state changes only in ``_move``, by the table in ``states.py``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from conversations.protocol.acknowledgements import ACK_AFTER, ACK_EVERY, FIRST_ACK_AFTER, RESEND_AFTER, RESEND_ASKS
-from conversations.protocol.code_table import class_of_error
-from conversations.protocol.codes import LIFETIME, ErrorClass, SystemCode
+from conversations.protocol.codes import LIFETIME, SystemCode
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
-from conversations.protocol.envelope import Envelope, FenceOutcome, Kind, Prefix
-from conversations.protocol.fences import FORGOTTEN, GENERATIONS, Chain, Fence
+from conversations.protocol.envelope import Envelope, Kind, Prefix
+from conversations.protocol.fencing import NEVER as NEVER  # noqa: PLC0414 - other modules know the name from here
+from conversations.protocol.fencing import Fencing
+from conversations.protocol.kept import Kept
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
-from conversations.protocol.states import TRANSITIONS, State, Trigger, check_timer, refuse
+from conversations.protocol.states import ASKING, TRANSITIONS, State, Trigger, check_timer, refuse
 
-NEVER = (1 << 62) - 1
-"""A deadline that never comes."""
 SECOND = 1_000_000
 
 OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED, State.FENCING_OUTBOUND, State.SETTLING})
 """States in which the messages of the peer are not given to handlers any more."""
 
 
-_ASKING = frozenset({State.FENCING, State.FENCING_OUTBOUND, State.SETTLING})
-"""States in which the peer is asked what it has accepted."""
-_BROKEN = _ASKING | {State.ERROR}
+_BROKEN = ASKING | {State.ERROR}
 """States after a breakdown: the lifetime has no effect any more."""
 _RESENDING = frozenset({State.CONVERSING, State.DISCONNECTED_OUTBOUND})
 """States in which a missing envelope is transmitted again."""
@@ -37,28 +32,7 @@ _RESENDING = frozenset({State.CONVERSING, State.DISCONNECTED_OUTBOUND})
 _NEXT = tuple(tuple(TRANSITIONS.get((state, trigger)) for trigger in Trigger) for state in State)
 
 
-class Kept(NamedTuple):
-    """The fields of an endpoint's row that can change, in the order of the row."""
-
-    state: int
-    next_in: int
-    next_out: int
-    acked: int
-    told: int
-    end_seq: int
-    timer: int
-    """-1 if no timer is set."""
-    asked: int
-    held: int
-    """Number of held messages."""
-    discarded: int
-    dead_lettered: int
-    code: int
-    """0 if the dialog is not broken."""
-    description: str
-
-
-class Endpoint:
+class Endpoint(Fencing):
     """One side of one dialog.
 
     ``service`` and ``key`` belong to this side, ``peer`` and ``peer_key`` to the other side. The lifetime ends at ``expires_at``;
@@ -66,9 +40,9 @@ class Endpoint:
     """
 
     __slots__ = (
-        "ack_at", "acked", "asked", "chain", "contract", "conversation", "dead_lettered", "discarded", "end_seq", "error",
-        "expires_at", "fence", "fence_at", "fence_since", "firing", "handled", "inbound", "initiator", "key", "next_out", "origin", "peer", "peer_key",
-        "recover", "renews", "resend_at", "resends", "service", "started_until", "state", "stateful", "timer", "told",
+        "ack_at", "asked", "contract", "conversation", "discarded", "end_seq",
+        "expires_at", "handled", "key", "origin", "peer", "peer_key",
+        "recover", "resend_at", "service", "started_until", "stateful", "told",
     )  # fmt: skip
 
     def __init__(
@@ -128,29 +102,7 @@ class Endpoint:
         """
         self.stateful = False
         """True if a handler of this side has written its group's state."""
-        self.resends = False
-        """True if this side keeps the envelopes that it transmits as rows, until the peer acknowledges them."""
-        self.renews = False
-        """True if the messages that the peer has not accepted are sent again on a new dialog when this dialog breaks."""
-        self.fence = Fence.NONE
-        self.fence_at = NEVER
-        """Time at which the peer is asked (again) what it has accepted."""
-        self.fence_since = 0
-        """Time of the first FENCE that this process sent; 0 if it sent none."""
-        self.chain: Chain | None = None
-        """The place of this dialog in its chain of replaced dialogs; None if it replaces no dialog."""
-
-    def keep_sent(self, keeps: bool) -> None:
-        """Set whether this side keeps the envelopes that it transmits from now on."""
-        self.resends = keeps
-
-    def renew_when_broken(self, renews: bool) -> None:
-        """Set whether a new dialog carries on when this dialog breaks."""
-        self.renews = renews
-
-    def replace(self, chain: Chain) -> None:
-        """Note that this dialog replaces another dialog."""
-        self.chain = chain
+        self.begin_unbroken()
 
     def join_group_of(self, origin: str) -> None:
         """Join a group with this ``origin``: the group of the dialog whose handler begins this dialog, or a group that initiators name."""
@@ -180,7 +132,7 @@ class Endpoint:
         if kept.code:
             self.error = Failure(kept.code, kept.description)
         self.recover = state is State.ERROR
-        if state in _ASKING:
+        if state in ASKING:
             self.fence_at = 0
 
     def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
@@ -232,12 +184,6 @@ class Endpoint:
             return None
         self.end_seq = self._number()
         return Transmit(Kind.END, self.end_seq)
-
-    def settle(self) -> None:
-        """End this side of a broken dialog, and ask the peer what it has accepted. The state must be ERROR."""
-        self._move(Trigger.SETTLE)
-        self.renews = False
-        self._ask_fence()
 
     def end_with_error(self, code: int, description: str) -> Transmit | None:
         """End this side with an error of the application (a positive code).
@@ -341,15 +287,6 @@ class Endpoint:
             return self._answered(envelope)
         return Reaction.NOTHING
 
-    def _unaccepted(self, envelope: Envelope) -> Reaction:
-        """Receive an envelope of a peer that keeps it, after this side is over. Its number is not accepted, so the peer's row stays."""
-        if envelope.kind is Kind.MESSAGE:
-            return Reaction.DROP
-        before = self.state
-        self._move(Trigger.PEER_END)
-        self._heard_last(before)
-        return Reaction.DISCARD
-
     def _late(self, envelope: Envelope, held_limit: int) -> Reaction:
         if envelope.seq in self.inbound.held:
             return Reaction.DUPLICATE  # another copy is held, and its bytes are kept when this side closes
@@ -390,112 +327,6 @@ class Endpoint:
         if self.state is State.DISCONNECTED_INBOUND:
             return Reaction.END
         return Reaction.DISCARD
-
-    def _heard_last(self, before: State) -> None:
-        """Note that the acknowledgement in the peer's END, or in an ERROR of its application, is final."""
-        if before is not State.CLOSED:
-            self.fence, self.fence_at = Fence.ANSWERED, NEVER
-
-    def _peer_error(self, envelope: Envelope, held_limit: int) -> Reaction:
-        if envelope.seq != NONE:
-            self.inbound.jump(envelope.seq, held_limit)
-        before = self.state
-        failure = Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT))
-        if envelope.code > 0:
-            self._heard_last(before)
-        elif before in _ASKING:
-            return (
-                Reaction.NOTHING
-            )  # the dialog is broken already, and the answer to the FENCE tells what the peer has accepted
-        elif self._renew(failure):
-            return Reaction.RENEW
-        self._move(Trigger.PEER_ERROR)
-        if self.state is State.ERROR and before is not State.ERROR:
-            self._broken(failure)
-            return Reaction.ERROR
-        return Reaction.DISCARD
-
-    # -- fences -------------------------------------------------------------------------------------------
-
-    @property
-    def is_unsettled(self) -> bool:
-        """True if this side has sent something that the peer has not acknowledged, and the peer may still have accepted it."""
-        return self.acked < self.next_out - 1 and self.fence < Fence.ANSWERED
-
-    def _renew(self, failure: Failure) -> bool:
-        """If a new dialog must carry on, ask the peer what it has accepted, and return True. Then ``on_error`` is not called yet."""
-        can = self.renews and self.is_unsettled and class_of_error(failure.code) is ErrorClass.RECOVERABLE
-        if not can or self.state not in (State.CONVERSING, State.DISCONNECTED_OUTBOUND):
-            return False
-        self._move(Trigger.RENEW)
-        self.error = failure
-        self._ask_fence()
-        return True
-
-    @property
-    def can_renew(self) -> bool:
-        """True if the dialog is broken by an error that allows a new dialog, and the peer may not have accepted everything."""
-        error = self.error
-        is_last = self.chain is not None and self.chain.generation >= GENERATIONS
-        allowed = error is not None and class_of_error(error.code) is ErrorClass.RECOVERABLE and not is_last
-        return self.state is State.ERROR and allowed and self.initiator and self.is_unsettled
-
-    def renew(self) -> None:
-        """Ask the peer what it has accepted, to send the rest again on a new dialog. ``can_renew`` must be True."""
-        self.renews = True
-        self._move(Trigger.RENEW)
-        self._ask_fence()
-
-    def _ask_fence(self) -> None:
-        self.fence, self.fence_at = Fence.ASKING, 0
-
-    def asks_fence(self, now: int, first: int, last: int) -> int:
-        """Note that the peer is asked now, and set the time of the next FENCE. Return the time since the first FENCE.
-
-        The pause is as long as the time that has passed since the first FENCE, but at least ``first`` and at most ``last``.
-        """
-        self.fence_since = self.fence_since or now
-        asked_for = now - self.fence_since
-        self.fence_at = now + min(max(asked_for, first), last)
-        return asked_for
-
-    def unanswered(self) -> None:
-        """Give up on the peer's answer. What the peer has accepted stays unknown, so nothing is sent again."""
-        self.fence, self.fence_at, self.renews = Fence.UNANSWERED, NEVER, False
-
-    def renewed(self) -> None:
-        """Close this side, because a new dialog carries on."""
-        self._move(Trigger.RENEWED)
-        self.timer = NEVER
-
-    def give_up_renewal(self) -> None:
-        """Note that there is no new dialog. If the application was not told of the error, the dialog is broken now, else it is closed."""
-        self._move(Trigger.GIVE_UP)
-        self.timer, self.firing, self.renews = NEVER, False, False
-
-    def _fenced(self, envelope: Envelope) -> Reaction:
-        before = self.state
-        self._move(Trigger.FENCE)
-        if self.state is State.ERROR and before is not State.ERROR:
-            self._broken(Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT)))
-        return Reaction.FENCE
-
-    def _answered(self, envelope: Envelope) -> Reaction:
-        outcome = envelope.extras.fence if envelope.extras is not None else None
-        if outcome is None or self.state not in _ASKING:
-            return Reaction.NOTHING
-        if outcome.outcome == FORGOTTEN:
-            self.unanswered()
-            return Reaction.ANSWERED
-        self.fence, self.fence_at = Fence.ANSWERED, NEVER
-        self.acked = max(self.acked, min(outcome.accepted, self.next_out - 1))
-        complete = self.inbound.accepted >= outcome.transmitted and not outcome.dead_lettered
-        self.renews = self.renews and complete
-        return Reaction.ANSWERED
-
-    def outcome(self) -> FenceOutcome:
-        """Return the answer to a FENCE."""
-        return FenceOutcome(self.inbound.accepted, self.next_out - 1, self.state.name, self.dead_lettered > 0)
 
     def _acknowledged(self, number: int) -> None:
         if number >= self.next_out:

@@ -334,6 +334,26 @@ class Resubmitting(ToolEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class DialogEnding(ToolEvent):
+    """An operator asks the owner of one side of a dialog to end it. The answer is ``COMMAND_DONE`` or ``COMMAND_REFUSED`` for ``command``."""
+
+    NAME = "DIALOG_ENDING"
+    NEEDED = frozenset({"at", "conversation", "command"})
+    service: str
+    at: int
+    conversation: ConversationId
+    initiator: bool
+    """True if this side began the dialog."""
+    action: str
+    """``end``, ``end with error`` or ``cleanup``."""
+    code: int
+    """Code of the error for the peer; 0 without an error."""
+    by: str
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class RedriveEvent(ToolEvent):
     """An event about a redrive."""
 
@@ -388,7 +408,7 @@ EVENTS: dict[str, type[Event]] = {
     for event in (
         SetAside, PartitionSetAside, CopyDamaged, ClockOff, GaveUp, DialogBroken, SkippedByPeer, Undeliverable, Undelivered, Renewed, NotKept, Unanswerable,
         QueueDisabled, QueueEnabled, QueuePaused, QueueResumed, BrakeOn, BrakeOff, Resolved, Settled, CommandDone, CommandRefused,
-        Returned, Resubmitting, RedriveStarted, RedriveProgress, RedriveStop, RedriveEnded,
+        Returned, Resubmitting, DialogEnding, RedriveStarted, RedriveProgress, RedriveStop, RedriveEnded,
     )
 }  # fmt: skip
 """The classes of all events, by the name of the event."""

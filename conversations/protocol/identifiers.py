@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from uuid import UUID
 
 from conversations.errors import LocalError
@@ -10,7 +11,7 @@ from conversations.protocol.codes import HANDLE_NOT_FOUND
 RANDOM_BITS = 74
 UUID_GROUPS = (8, 4, 4, 4, 12)
 """Number of digits in each part of a UUID's text."""
-_SEPARATOR = "@"
+_SEPARATOR, _TARGET = "@", ":target"
 
 
 def uuid7(now: int, random: int) -> UUID:
@@ -32,21 +33,31 @@ def uuid_text(conversation: bytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def handle(conversation: bytes, key: str) -> str:
-    """Return the text that names a dialog for clients: the conversation id, followed by the key if the key is not that id."""
-    name = uuid_text(conversation)
-    return name if key == name else f"{name}{_SEPARATOR}{key}"
+class Handle(NamedTuple):
+    """The name of one side of a dialog for clients. Its text is valid in every process."""
+
+    conversation: bytes
+    key: str
+    """Key of the group of this side."""
+    initiator: bool = True
+
+    @property
+    def text(self) -> str:
+        """The conversation id, then ``:target`` on the side that accepted the dialog, then ``@`` and the key if it is not that id."""
+        name = uuid_text(self.conversation)
+        side = "" if self.initiator else _TARGET
+        return f"{name}{side}" if self.key == name else f"{name}{side}{_SEPARATOR}{self.key}"
 
 
-def read_handle(text: str) -> tuple[bytes, str]:
-    """Return the conversation id and the key from a text that ``handle`` made.
+def read_handle(text: str) -> Handle:
+    """Read the text of a handle.
 
     Raises:
         LocalError: the text is not the id of a dialog (8426).
     """
-    name, _, key = text.partition(_SEPARATOR)
     try:
-        conversation = UUID(name)
-    except (ValueError, AttributeError):
+        name, _, key = text.partition(_SEPARATOR)
+        conversation = UUID(name.removesuffix(_TARGET))
+    except (ValueError, AttributeError, TypeError):
         raise LocalError(f"{text!r} is not the id of a dialog (8426)", code=HANDLE_NOT_FOUND) from None
-    return conversation.bytes, key or str(conversation)
+    return Handle(conversation.bytes, key or str(conversation), not name.endswith(_TARGET))

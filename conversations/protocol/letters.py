@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple
+
+from conversations.protocol.times import moment
 
 STACK_LIMIT = 8_192
 """Maximum number of bytes of a stack trace in a header, and of characters of an exception's text in a header."""
@@ -73,6 +76,7 @@ REASONS = (
 )  # fmt: skip
 """All reasons of dead letters."""
 
+_CODE = re.compile(rb"-?[0-9]{1,9}")
 _COUNTED = re.compile(rb"[0-9]{1,18}")
 _NUMBERS = {SOURCE_OFFSET: _COUNTED, FAILED_AT: _COUNTED, SEQUENCE: re.compile(rb"(-?[0-9]{1,18})?")}
 """Headers with numbers, and the pattern of each."""
@@ -95,6 +99,31 @@ class Source(NamedTuple):
     message_type: str
     failed_at: int
     """Microseconds since 1970."""
+
+
+class RefusedCommand(NamedTuple):
+    """A command that a worker refused, so that none of its requests took effect."""
+
+    code: int
+    """Code of the error (84xx); 0 if the command could not be carried out for another reason."""
+    text: str
+    at: datetime
+
+
+def refused_of(headers: Mapping[str, bytes]) -> tuple[str, bool, RefusedCommand] | None:
+    """Read the headers of a letter for a refused command: conversation id, True for the initiator's side, and the refusal.
+
+    Return None if the letter has another reason, or if the headers are not headers that this product writes.
+    """
+    source = source_of(headers)
+    code = headers.get(CODE, b"") or b"0"
+    if source is None or source.reason != COMMAND_REFUSED or not _CODE.fullmatch(code):
+        return None
+    return (
+        source.conversation,
+        source.from_initiator,
+        RefusedCommand(int(code), source.message, moment(source.failed_at)),
+    )
 
 
 def letter_of(service: str, topic: str, partition: int, offset: int) -> str:

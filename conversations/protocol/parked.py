@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from conversations.protocol import rows
 from conversations.protocol.command import Action, Command, Failed, Resolve
+from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import letter_of
 from conversations.protocol.sequencing import NONE
+from conversations.protocol.states import State
 
 NEEDED = (rows.ENDPOINT, rows.PARK, rows.PARKED, rows.RETRY)
 """Kinds of the rows that ``parked`` reads."""
@@ -38,7 +40,7 @@ class Parked(NamedTuple):
     number: int
     """Sequence number of the message; -1 if there is no message."""
     what: str
-    """The message type, or "END", "TIMER" or "ERROR"."""
+    """The message type, or "END", "TIMER", "ERROR" or "SKIPPED"."""
     body: bytes
     attempts: int
     """Number of failed attempts."""
@@ -60,6 +62,11 @@ class Parked(NamedTuple):
     """Number of times that an operator gave the message or handler back."""
     content_type: str = ""
     """Content type of the body; empty if there is no message."""
+    deadline: int | None = None
+    """Time at which the lifetime of the dialog ends, in microseconds since 1970; None if it does not end.
+
+    Then a parked message becomes a dead letter (``parked-at-end``), and the dialog breaks with -8489.
+    """
 
     @property
     def exception(self) -> str:
@@ -100,7 +107,7 @@ def parked(
     return sorted(found, key=lambda it: (it.since, it.conversation))
 
 
-_HANDLERS = {rows.TIMER: Failed.TIMER, rows.ERROR: Failed.ERROR}
+_HANDLERS = {rows.TIMER: Failed.TIMER, rows.ERROR: Failed.ERROR, rows.SKIPPED: Failed.SKIPPED}
 
 
 def _is_open(table: Mapping[bytes, bytes], key: bytes) -> bool:
@@ -123,8 +130,13 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
     return Parked(
         letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, handler, number, what, body, attempts,
         row.since, None if row.due >= rows.QUEUE_ON else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
-        row.ticket, row.due == rows.QUEUE_ON, row.returns, content_type,
+        row.ticket, row.due == rows.QUEUE_ON, row.returns, content_type, lifetime_end(endpoint),
     )  # fmt: skip
+
+
+def lifetime_end(endpoint: Endpoint) -> int | None:
+    """Return the time at which the lifetime of an open endpoint ends; None if it is unlimited, or if the dialog is broken already."""
+    return None if endpoint.expires_at >= NEVER or endpoint.state is State.ERROR else endpoint.expires_at
 
 
 class Decision(NamedTuple):

@@ -9,7 +9,8 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     W number              waiting: a record that is read and whose handler has not finished (in order of arrival)
     F identity            a parked dialog: it waits for the next attempt at a message that failed, or for a human
     R identity number     parked: first the failed message, then the records behind it (their original bytes)
-    T identity letter     a failed handler without a message, of a timer (t) or an error (e), that waits for the next attempt
+    T identity letter     a failed handler without a message, of a timer (t), an error (e) or skipped messages (s), that waits for the next
+                          attempt
     K digest              a command that took effect, so that a repetition has no effect
     L source              an open letter; the source is the topic and the offset of its record
     P                     the partition itself
@@ -26,9 +27,11 @@ from typing import Any
 from conversations import schemas
 from conversations.errors import UndecodableRecord
 from conversations.protocol.effects import Failure
-from conversations.protocol.endpoint import NEVER, Endpoint, Kept
+from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.envelope import decode
 from conversations.protocol.envelope_run import encode_text, read_text
 from conversations.protocol.fences import GENERATIONS, Chain, Fence
+from conversations.protocol.kept import Kept
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
 from conversations.protocol.spans import Spans
@@ -39,8 +42,10 @@ IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
 LETTER, UNACKNOWLEDGED = b"L", b"U"
-TIMER, ERROR = b"t", b"e"
+TIMER, ERROR, SKIPPED = b"t", b"e", b"s"
 """The last byte of the key of a T row. It tells which handler without a message failed."""
+WITHOUT_MESSAGE = (TIMER, ERROR, SKIPPED)
+"""The kinds of handlers without a message."""
 PARTITION = b"P"
 
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
@@ -108,12 +113,12 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
         b"\0\0" if error is None else _failure(error),
         b"\0" if not endpoint.inbound.missing else _numbers(endpoint.inbound.missing),
         number(endpoint.handled), b"\1" if endpoint.stateful else b"\0",
-        _KEPT if endpoint.resends and not endpoint.fence and not endpoint.renews and endpoint.chain is None else _kept(endpoint),
+        _KEPT[endpoint.resends] if endpoint.chain is None and not endpoint.fence and not endpoint.renews else _kept(endpoint),
     ))  # fmt: skip
 
 
-_KEPT = b"\1" + bytes(5)
-"""The last six fields of an endpoint that keeps its envelopes, and whose dialog is not broken."""
+_KEPT = bytes(6), bytes([1, 0, 0, 0, 0, 0])
+"""The last six fields of an endpoint whose dialog is not broken, if it keeps no envelopes, and if it keeps them."""
 
 
 def _kept(endpoint: Endpoint) -> bytes:
@@ -398,6 +403,23 @@ def decode_waiting(row: bytes) -> WaitingRow:
     return WaitingRow(**DEFAULT.decode(row, _WAITING))
 
 
+def trimmed(key: bytes, row: bytes) -> bytes:
+    """Return the part of a row that readers outside the workers need.
+
+    Of a command that took effect they need only the key. Of a delayed envelope they need its number, as text; it is empty if the envelope has no
+    number.
+    """
+    if key[:1] == COMMAND:
+        return b""
+    if key[:1] != DELAYED:
+        return row
+    try:
+        number = decode(decode_waiting(row).value).seq
+    except UndecodableRecord:
+        return b""
+    return b"" if number < 0 else b"%d" % number
+
+
 QUEUE_ON = NEVER - 1
 """The ``due`` of records that wait until their queue is on, or until the brake is off."""
 
@@ -437,6 +459,8 @@ class ParkRow:
     """Bytes of the records in ``counted``."""
     edited: str = ""
     """The command that gave the failed message its present body; empty if it has its original body."""
+    skipped: list[int] = field(default_factory=list)
+    """Numbers of the messages that the peer skipped, for a handler ``on_skipped`` that failed; else empty."""
 
 
 def encode_park(row: ParkRow) -> bytes:

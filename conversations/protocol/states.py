@@ -206,6 +206,8 @@ REFUSALS: dict[tuple[State, Trigger], LocalCode] = {
 TIMER_STATES = frozenset({SO, CO, DI, ER, FE})
 """States in which a timer may be set. In other states the error is 8458."""
 
+ASKING = frozenset({FE, FO, SE})
+"""States in which this side asks the peer what it has accepted."""
 OPEN_STATES = frozenset({SO, CO, FE})
 """States in which this side can still send messages."""
 

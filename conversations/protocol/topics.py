@@ -49,21 +49,21 @@ PLAIN = re.compile(r"(?!\.{1,2}$|__)[A-Za-z0-9._-]{1,249}")
 """Pattern of the names of plain topics: every name that Kafka allows, without its internal topics."""
 
 
-def check_plain(name: object) -> str:
-    """Return ``name`` if a plain topic can have this name.
+def check_plain(name: object, what: str = "publishes") -> str:
+    """Return ``name`` if a plain topic can have this name. ``what`` is the argument or decorator that got the name.
 
     Raises:
         DeclarationError: Kafka allows no topic of this name, or the topic is one of Kafka's own.
     """
     if not isinstance(name, str) or not PLAIN.fullmatch(name):
         raise DeclarationError(
-            f"publishes has names of topics, not {name!r:.80}: at most 249 letters, digits, '.', '_' and '-', not beginning with '__'"
+            f"{what} has names of topics, not {name!r:.80}: at most 249 letters, digits, '.', '_' and '-', not beginning with '__'"
         )
     return name
 
 
-def check_foreign(namespace: str, service: str, topics: Iterable[str]) -> None:
-    """Check that plain topics do not belong to the namespace.
+def check_foreign(namespace: str, service: str, topics: Iterable[str], verb: str = "publish to") -> None:
+    """Check that plain topics do not belong to the namespace. ``verb`` is what the service does: "publish to" or "read from".
 
     Raises:
         DeclarationError: a topic belongs to the namespace, for example the queue of a service. Only envelopes may be there.
@@ -71,9 +71,14 @@ def check_foreign(namespace: str, service: str, topics: Iterable[str]) -> None:
     for name in topics:
         if name.startswith(f"{namespace}."):
             raise DeclarationError(
-                f"service {service!r} cannot publish to {name}, because the topics that begin with {namespace!r} and a dot belong to its "
+                f"service {service!r} cannot {verb} {name}, because the topics that begin with {namespace!r} and a dot belong to its "
                 "namespace: send a message on a dialog, or use a topic with another name"
             )
+
+
+def feed_group(namespace: str, service: str, topic: str) -> str:
+    """Return the consumer group with which a service reads a plain topic: ``conv.web.from~shop.orders``. No service can have such a name."""
+    return f"{namespace}.{service}.from~{topic}"
 
 
 def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:

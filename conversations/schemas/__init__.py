@@ -10,12 +10,12 @@ Schema = dict[str, Any]
 
 VERSIONS: dict[str, tuple[int, ...]] = {
     "envelope": (1,),
-    "command": (1, 2),
+    "command": (1, 2, 3),
     "endpoint": (1, 2, 3),
     "tombstone": (1, 2),
     "group": (1,),
     "waiting": (1,),
-    "park": (1,),
+    "park": (1, 2),
     "unacknowledged": (1,),
     "partition": (1, 2),
 }

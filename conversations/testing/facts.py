@@ -33,6 +33,10 @@ class Sent(NamedTuple):
     kind: Kind
     message_type: str
     contract: str
+    first: tuple[bytes, int]
+    """Conversation id and number on the first dialog: another one, if the message was sent again on a new dialog."""
+    generation: int
+    """0 for a message that was not sent again."""
 
 
 @lru_cache(10_000)
@@ -67,6 +71,8 @@ class Facts:
         """Dead letters of senders, for messages that the receiver may have accepted all the same, by direction."""
         self.waiting: dict[Direction, Counter[int]] = defaultdict(Counter)
         """Rows of messages that are accepted and not settled, by direction and number."""
+        self._generations: dict[tuple[bytes, int], int] = {}
+        """The last generation in which a message of an initiator was sent, by ``Sent.first``."""
         self.with_sender: dict[Direction, set[int]] = defaultdict(set)
         """Numbers that their sender keeps, because it does not know yet whether the receiver has accepted them."""
         self.parked: set[tuple[bytes, bool]] = set()
@@ -130,8 +136,19 @@ class Facts:
                 )
 
     def _note_sent(self, envelope: Envelope, service: str) -> None:
-        sent = Sent(service, envelope.kind, envelope.message_type, envelope.prefix.contract)
+        origin = envelope.extras.origin if envelope.extras is not None else None
+        side = b"" if envelope.prefix.from_initiator else b"t"
+        first, generation = (envelope.prefix.conversation_id + side, envelope.seq), 0
+        if origin is not None:
+            first, generation = (origin.conversation_id, origin.seq), origin.generation
+        sent = Sent(service, envelope.kind, envelope.message_type, envelope.prefix.contract, first, generation)
         self.sent[_direction(envelope)].setdefault(envelope.seq, sent)
+        if envelope.kind is Kind.MESSAGE:
+            self._generations[first] = max(self._generations.get(first, 0), generation)
+
+    def sent_again(self, sent: Sent) -> bool:
+        """Return True if a message was sent again on a later dialog. Then it counts there."""
+        return self._generations.get(sent.first, 0) > sent.generation
 
     def _note_row(self, key: bytes, value: bytes) -> None:
         row = rows.decode_waiting(value)

@@ -278,14 +278,16 @@ def _problem(facts: Facts, direction: Direction, number: int, message: Sent) -> 
     handled = facts.handled[*direction, number]
     waiting = facts.waiting[direction][number]
     outcomes = kept + handled + waiting
+    if outcomes and facts.sent_again(message):
+        return "has an outcome, and was sent again on another dialog"
     if outcomes > 1:
         return f"has {outcomes} outcomes: handled {handled}, dead letters {kept}, waiting {waiting}"
     if outcomes or number in facts.under_way[direction] or facts.ignored(message, direction[1]):
         return ""
     if number in facts.with_sender[direction] or number in facts.uncertain[direction]:
         return ""
-    if facts.replaced_by(direction) and number > facts.accepted(direction):
-        return ""  # it was sent again, and counts on its new dialog
+    if facts.sent_again(message):
+        return ""
     return "was neither handled nor kept"
 
 

@@ -11,8 +11,10 @@ from typing import Any
 from conversations.bodies import codec_of
 from conversations.config import WorkerSettings
 from conversations.errors import DeclarationError, LocalError, UnknownService
+from conversations.feeds import FeedCounts
 from conversations.group_state import GroupState, read_state
 from conversations.memory.clock import ManualClock
+from conversations.memory.feeding import MemoryFeeder, append_plain
 from conversations.memory.group_states import MemoryGroupStates
 from conversations.poison import postponed
 from conversations.protocol import rows
@@ -21,7 +23,9 @@ from conversations.protocol.command import Action, Switch, encode_command, to_pa
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision, Parked, parked, resolution
+from conversations.protocol.publications import Headers, Text, publication
 from conversations.protocol.topics import COMMANDS
+from conversations.reader import Reader
 from conversations.service import Service, as_services
 from conversations.testing import bounds, invariants, reading
 from conversations.testing.broker import DECIDED, FaultyBroker
@@ -88,6 +92,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         self._raise_failures = raise_failures
         self._failures: list[BaseException] = []
         self._runners: dict[str, list[Runner]] = {}
+        self._feeders: dict[str, list[MemoryFeeder]] = {}
         self._rounds = self._depth = 0
         self._told_missing: set[str] = set()
         self._peers: dict[str, Peer] = {}
@@ -107,8 +112,12 @@ class Simulation(AbstractContextManager["Simulation"]):
         """Run a service. If a service with this name runs already, its workers are stopped first. Its log and state stay."""
         runners = self._runners.get(service.name)
         self.broker.create_service(service.name, self._partitions, service.declaration().retries)
-        for topic in service.publishes:
+        for topic in (*service.publishes, *service.feeds):
             self.broker.create_topic(topic, self._partitions)
+        self._feeders[service.name] = [
+            MemoryFeeder(self.broker, service.name, feed, self.settings.limits.body_bytes, self.failed)
+            for feed in service.feeds.values()
+        ]
         if runners is None:
             self._runners[service.name] = [Runner(self, service, slot) for slot in range(self._workers)]
             return
@@ -190,7 +199,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         runners = self._everyone()
         if self.chance.active:
             self.chance.random.shuffle(runners)
-        moved = 0
+        moved = sum(feeder.step() for feeders in self._feeders.values() for feeder in feeders)
         for runner in runners:
             if self.chance.happens(self.chance.faults.crash / 4):
                 runner.crash()
@@ -275,6 +284,29 @@ class Simulation(AbstractContextManager["Simulation"]):
         """
         return reading.dead_letters(self.broker, self._runner(service).service.name)
 
+    def feed(self, topic: str, key: Text | None, value: Text | None, *, headers: Headers | None = None) -> None:
+        """Append a record to a plain topic, as another program does. In the next ``run`` it begins a dialog; see ``Service.from_topic``.
+
+        A record without a key goes to any partition. Texts become UTF-8.
+
+        Raises:
+            LocalError: no service of this simulation reads the topic, or an argument has a wrong type (9615).
+            BodyTooLarge: the record has more than 1,000,000 bytes (8459).
+        """
+        append_plain(self.broker, topic, publication(topic, key, value, headers))
+
+    def feed_counts(self, service: str, topic: str) -> FeedCounts:
+        """Return how many records of a topic began a dialog, were skipped or became dead letters, since the service was deployed.
+
+        Raises:
+            LocalError: there is no such service, or it does not read the topic.
+        """
+        feeders = self._feeders[self._runner(service).service.name]
+        found = next((feeder for feeder in feeders if feeder.feed.topic == topic), None)
+        if found is None:
+            raise LocalError(f"service {service!r} does not read from {topic!r:.80}")
+        return found.counts
+
     def published(self, topic: str) -> list[PublishedRecord]:
         """Return the committed records of a plain topic, oldest first in each partition. The topic has as many partitions as a service.
 
@@ -295,6 +327,15 @@ class Simulation(AbstractContextManager["Simulation"]):
         check_key(group)
         found = self._runner(service).service
         return read_state(MemoryGroupStates(self.broker, service), found.state, group, begun_by)
+
+    def reader(self, service: str) -> Reader[Any]:
+        """Return a reader for the dialogs of a service. In a simulation time stands still: use ``dialog`` after ``run``, and not ``wait``.
+
+        Raises:
+            LocalError: there is no such service.
+        """
+        found = self._runner(service).service
+        return Reader.over(found, MemoryGroupStates(self.broker, service), self.settings.periods)
 
     def parked(self, service: str) -> list[Parked]:
         """Return the failed messages, and the failed handlers without a message, that wait for an attempt or for a decision.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,11 +12,13 @@ from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
 from conversations.protocol.partition_row import record_name
-from conversations.protocol.rows import QUEUE_ON, GroupRow, ParkRow, Tombstone, encode_constant
+from conversations.protocol.rows import QUEUE_ON, SKIPPED, GroupRow, ParkRow, Tombstone, encode_constant
 from conversations.protocol.sequencing import NONE
 from conversations.scheduler import Run, Steps
 from conversations.worker.sent import NOTHING_SENT, Sent
 
+SKIPPED_LIMIT = 1_000
+"""Maximum number of skipped messages whose numbers wait for a handler that failed. The events have the others."""
 NO_ROW = -1
 
 
@@ -201,6 +204,10 @@ class Park:
         """Note the last failure of the head, and the peer. ``failure`` is empty if the head has not failed yet."""
         self.row.failure, self.peer = failure, peer
 
+    def add_skipped(self, numbers: Iterable[int]) -> None:
+        """Add the numbers of messages that the peer skipped. If too many wait for the handler, the last ones are left out."""
+        self.row.skipped = sorted({*self.row.skipped, *numbers})[:SKIPPED_LIMIT]
+
     def attempted(self, attempts: int) -> None:
         """Set the number of failed attempts of a handler without a message."""
         self.row.attempts = attempts
@@ -241,7 +248,7 @@ class Item:
     suspect: bool = field(default=False, kw_only=True)
     """True if the item is suspect. Then it must be announced before it is carried out."""
     handler: bytes = field(default=b"", kw_only=True)
-    """``rows.TIMER`` or ``rows.ERROR`` if a handler without a message runs or must run for the item; else empty."""
+    """``rows.TIMER``, ``rows.ERROR`` or ``rows.SKIPPED`` if a handler without a message runs or must run for the item; else empty."""
     park: Park | None = field(default=None, kw_only=True)
     """The park that the item comes from, if the item is tried again."""
     row: int = field(default=NO_ROW, kw_only=True)
@@ -260,6 +267,14 @@ class Item:
         Then the name is made from the endpoint's identity.
         """
         return (not self.handler and self.record) or f"{self.active.identity.hex()}-deadline"
+
+    @property
+    def needs_record(self) -> bool:
+        """True if the item's record must be kept until the item is settled.
+
+        A timer or an error is in the endpoint's row. Nothing but the record has the numbers of skipped messages.
+        """
+        return self.handler in (b"", SKIPPED)
 
     def charge(self) -> None:
         """Count a failed attempt."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 
 from conversations.errors import DialogEnded, LocalError
-from conversations.protocol import codes, letters, rows
+from conversations.protocol import codes, letters, repetitions, rows
 from conversations.protocol.command import Begin, Command, Report, encode_command
 from conversations.protocol.events import CommandDone, CommandRefused
 from conversations.protocol.identifiers import drawn_at, uuid_text
@@ -51,9 +51,13 @@ def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition
     except LocalError as error:
         refuse(partition, order, error)
     else:
-        effect()
-        if report:
-            _report(partition, command)
+        if not report:
+            effect()
+            return
+        # The command has no field for the operator's reason. The event DIALOG_ENDING has it, with the id of the command.
+        with partition.letters.decided(command.issued_by, f"command {uuid_text(command.command_id)}"):
+            effect()
+        _report(partition, command)
 
 
 def refuse(partition: Partition, order: Order, error: LocalError) -> None:
@@ -112,9 +116,14 @@ def _check_age(partition: Partition, order: Order, command: Command) -> None:
 def _remember(partition: Partition, command: Command, log_time: int) -> None:
     """Keep the digest of a command for a day of log time, so that a repetition has no effect."""
     for key in _keys(command):
-        until = max(partition.progress.row.queue_time, log_time) + partition.context.periods.command_life
-        partition.outbox.write(key, until.to_bytes(8, "big") + _content(command))
-        partition.schedule.commands.add(until, key)
+        remember(partition, key, log_time, _content(command))
+
+
+def remember(partition: Partition, key: bytes, log_time: int, content: bytes = b"") -> None:
+    """Keep a row for a day of log time. ``key`` is one of the keys of ``repetitions``."""
+    until = max(partition.progress.row.queue_time, log_time) + partition.context.periods.command_life
+    partition.outbox.write(key, until.to_bytes(8, "big") + content)
+    partition.schedule.commands.add(until, key)
 
 
 def _check_repeated(partition: Partition, command: Command) -> None:
@@ -132,23 +141,12 @@ def _check(partition: Partition, key: bytes, command: Command) -> None:
 
 
 def _keys(command: Command) -> list[bytes]:
-    keys = []
+    keys, side = [], (command.conversation_id, command.from_initiator)
     if isinstance(command.operations[0], Begin):
-        keys.append(rows.COMMAND + _digest(b"begin", command.conversation_id, command.from_initiator))
+        keys.append(repetitions.begun(*side))
     if command.idempotency_key:
-        keys.append(
-            rows.COMMAND
-            + _digest(b"key", command.conversation_id, command.from_initiator, command.idempotency_key.encode())
-        )
+        keys.append(repetitions.keyed(*side, command.idempotency_key))
     return keys
-
-
-def _digest(*parts: bytes | bool) -> bytes:
-    digest = blake2b(digest_size=16)
-    for part in parts:
-        data = bytes([part]) if isinstance(part, bool) else part
-        digest.update(len(data).to_bytes(4, "big") + data)
-    return digest.digest() + b"\0"
 
 
 def _content(command: Command) -> bytes:

@@ -19,7 +19,7 @@ from conversations.worker.active import Active, Arrival, Park
 from conversations.worker.commands import Effect
 from conversations.worker.partition import Partition
 
-_HANDLERS = {Failed.MESSAGE: b"", Failed.TIMER: rows.TIMER, Failed.ERROR: rows.ERROR}
+_HANDLERS = {Failed.MESSAGE: b"", Failed.TIMER: rows.TIMER, Failed.ERROR: rows.ERROR, Failed.SKIPPED: rows.SKIPPED}
 
 
 def prepare(partition: Partition, command: Command) -> Effect:
@@ -144,13 +144,13 @@ def _resolve_handler(partition: Partition, active: Active, found: Park, decision
     name = _HANDLERS[Failed(decision.handler)]
     key = active.identity + name
     if decision.action == Action.EDIT:
-        raise LocalError("a timer or an error has no body that could be edited", code=codes.DECISION_REFUSED)
+        raise LocalError("a handler without a message has no body that could be edited", code=codes.DECISION_REFUSED)
     if decision.action == Action.RETRY:
         _give_back(partition, active, found, rows.RETRY + key, command)
         return
     partition.parking.forget_retry(active, name, parking.DECIDED)
     if decision.handler == Failed.ERROR:
         outbound.finish_end(partition, active)
-    elif active.endpoint.firing:
+    elif decision.handler == Failed.TIMER and active.endpoint.firing:
         active.endpoint.fired()
         partition.touch(active)

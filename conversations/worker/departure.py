@@ -151,7 +151,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
     kept = (item for item in lane.items if isinstance(item, Recorded) and item.row != NO_ROW) if fresh else ()
     behind = {id(item.active) for item in kept if not item.accepted}
     for item in reversed(fresh):
-        if not isinstance(item, Recorded) or item.handler:
+        if not isinstance(item, Recorded) or not item.needs_record:
             continue
         if id(item.active) not in behind and isinstance(item, Arrival):
             _accept_early(partition, item)
@@ -163,7 +163,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
 def _keep_head(partition: Partition, item: Item) -> None:
     if not isinstance(item, Recorded):
         return
-    if item.row == NO_ROW and not item.handler:
+    if item.row == NO_ROW and item.needs_record:
         # The item was held, and came to the front when its gap closed. So its row must be in front of the rows of the other items.
         partition.waiting.put_in_front(item)
     else:

@@ -253,17 +253,19 @@ def _is_given_up(partition: Partition, item: Item, task: Task, condemned: Condem
 
 def _has_no_handler(item: Item) -> bool:
     """Return True if no policy can be applied to an item, because no handler is ever called for an item of its kind."""
-    return isinstance(item, Order) or (isinstance(item, Arrival) and item.envelope.kind not in HANDLED)
+    return isinstance(item, Order) or (
+        isinstance(item, Arrival) and item.envelope.kind not in HANDLED and not item.envelope.skipped
+    )
 
 
 def _begins(partition: Partition, item: Item, task: Task) -> None:
-    """Note which handler runs for an item. If the handler has no message, the item's record is settled, and its waiting row is deleted.
+    """Note which handler runs for an item. For a timer or an error, the item's record is settled, and its waiting row is deleted.
 
     So the next owner of the partition calls the same handler, and does not carry out the record a second time.
     """
     if item.handler != task.without:
         item.run_handler(task.without)
-    if task.without and isinstance(item, Recorded) and item.row != NO_ROW:
+    if not item.needs_record and isinstance(item, Recorded) and item.row != NO_ROW:
         partition.waiting.drop(item)
 
 
@@ -294,6 +296,8 @@ def _call(item: Item, task: Task, draft: Draft) -> Call:
             return Call(task.handler, (task.codec.decode(envelope.body), dialog))
         body = task.active.side.upgrades.decode(task.codec, envelope.content_type, envelope.body)
         return Call(task.handler, (body, dialog))
+    if task.skipped:
+        return Call(task.handler, (task.skipped, dialog))
     if task.error is not None:
         return Call(task.handler, (PeerError(task.error.code, task.error.description), dialog))
     return Call(task.handler, (dialog,))
@@ -436,6 +440,8 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
         return _timer(partition, active) if active.endpoint.firing else None
     if item.handler == rows.ERROR:
         return inbound.broken(partition, active, by="")
+    if item.handler == rows.SKIPPED and item.park is not None:
+        return inbound.skipped(partition, active, item.park.row.skipped)
     return inbound.deliver(partition, item) if isinstance(item, Arrival) else None
 
 

@@ -39,10 +39,12 @@ for missing messages.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from conversations.bodies import BodyCodec, UnknownBody
 from conversations.errors import InvalidBody
 from conversations.handlers import Handler
-from conversations.protocol import breaches, codes, letters, rows
+from conversations.protocol import breaches, codes, letters, repetitions, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.effects import Due, Failure, Reaction
 from conversations.protocol.endpoint import Endpoint
@@ -50,13 +52,13 @@ from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.events import ConversationId, SkippedByPeer
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import outbound, renewals, strangers, undelivered
+from conversations.worker import commands, outbound, parking, renewals, strangers, undelivered
 from conversations.worker.active import Active, Arrival, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
 from conversations.worker.task import Task
 
-_RECEIVING = frozenset({State.CONVERSING, State.FENCING})
+_HANDLING = frozenset({State.CONVERSING, State.FENCING})
 """States in which accepted messages are given to their handlers."""
 NAME_LENGTH = 128
 """Number of characters of an unknown message type's name that errors show. A valid name is not longer."""
@@ -77,7 +79,7 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
         if not active.exists:
             strangers.left_behind(partition, item)
             return None
-        if parked is not None:
+        if parked is not None and envelope.kind is not Kind.ACK:
             return _wait_behind(partition, item, parked)
         return deliver(partition, item)
     if active.tombstone is not None:
@@ -167,6 +169,8 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
         if item.envelope.kind is Kind.ERROR:
             report(partition, active, Failure(item.envelope.code, item.envelope.description), by=endpoint.peer)
         outbound.close(partition, active)
+    elif item.envelope.skipped and active.side.on_skipped is not None:
+        return _told_of_skipped(partition, item)
     return None
 
 
@@ -195,6 +199,34 @@ def answered(partition: Partition, active: Active) -> Task | None:
         return broken(partition, active, by=active.endpoint.peer)
     outbound.close(partition, active)
     return None
+
+
+def _told_of_skipped(partition: Partition, item: Arrival) -> Task | None:
+    """Return the task for ``on_skipped``. If this handler waits for another attempt, it gets the new numbers then.
+
+    The notice has no number of its own. So a row for each skipped number keeps a copy of it from taking effect again. The item is accepted in the
+    same transaction, so that after a crash its waiting row leads to the handler, and not to these rows.
+    """
+    active, numbers = item.active, item.envelope.skipped
+    if not all(0 <= number <= active.endpoint.acked for number in numbers):
+        return None  # the peer cannot have skipped what it has not accepted
+    untold = [row for it in numbers if partition.outbox.read(row := repetitions.skipped(active.identity, it)) is None]
+    if not untold:
+        partition.context.counts.count_duplicate()
+        return None
+    for row in untold:
+        commands.remember(partition, row, item.log_time)
+    item.accept()
+    return deliver(partition, item)
+
+
+def skipped(partition: Partition, active: Active, numbers: Sequence[int]) -> Task | None:
+    """Return the task for ``on_skipped``; None if this side is over, or this release of the service has no such handler."""
+    handler = active.side.on_skipped
+    if handler is None or active.endpoint.state in (State.ERROR, State.CLOSED):
+        partition.parking.forget_retry(active, rows.SKIPPED, parking.ENDED)
+        return None
+    return Task(active, handler, without=rows.SKIPPED, skipped=tuple(numbers))
 
 
 def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> bool:
@@ -245,7 +277,7 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
     The dialog may be over already, because a handler may have ended it after the number was accepted.
     """
     active, envelope = item.active, item.envelope
-    if active.endpoint.state not in _RECEIVING and envelope.kind is Kind.MESSAGE:
+    if active.endpoint.state not in _HANDLING and envelope.kind is Kind.MESSAGE:
         # Its number was accepted while another handler ran, and that handler ended the dialog.
         _discard(partition, item)
         return None
@@ -253,6 +285,9 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
         return ended(partition, active) if active.endpoint.state is State.DISCONNECTED_INBOUND else None
     if envelope.kind is Kind.ERROR:
         return broken(partition, active, by=active.endpoint.peer) if active.endpoint.state is State.ERROR else None
+    if envelope.kind is Kind.ACK:
+        waits = partition.parking.skipped_too(active, envelope.skipped)
+        return None if waits else skipped(partition, active, envelope.skipped)
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
         if envelope.message_type in active.side.contract.types:

@@ -25,6 +25,7 @@ from conversations.protocol.envelope import (
 )
 from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
+from conversations.protocol.plain_records import why_copied
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
 from conversations.worker.active import Active, Arrival, Order
@@ -232,7 +233,8 @@ def take_command(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.COMMAND_KEY)
         _into_lane(partition, record, command, key, value)
     except Inadmissible as error:
-        partition.letters.set_aside(record, str(error), read_headers(record))
+        headers = read_headers(record)
+        partition.letters.set_aside(record, why_copied(key, headers) or str(error), headers)
     except UndecodableRecord as error:
         partition.letters.set_aside(record, told(Rule.COMMAND_SCHEMA, error), read_headers(record))
     except LogError:
@@ -260,7 +262,11 @@ def _concerned(partition: Partition, command: Command) -> Active:
     """Find the endpoint that a command is about. Commands about the partition have their own lane, so they do not wait for any dialog."""
     if concerns_partition(command):
         return partition.work.itself
-    return partition.find(rows.identity(command.conversation_id, not command.from_initiator), command.key, "")
+    own = rows.identity(command.conversation_id, command.from_initiator)
+    if not command.from_initiator and not partition.knows(own):
+        # The peer's first message decides the group of this side. So a command that comes first is refused, and claims no lane.
+        return partition.work.itself
+    return partition.find(rows.other_side(own), command.key, "")
 
 
 def restore_waiting(partition: Partition) -> None:

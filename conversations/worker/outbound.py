@@ -76,6 +76,8 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             partition.actives[rows.other_side(active.identity)] = active
             partition.context.counts.count_begun()
             partition.touch(active)
+            if (watcher := partition.context.watchers.get(active.identity[:16])) is not None:
+                partition.outbox.notify(watcher.taken)
         case End():
             end(partition, active)
         case EndWithError(code, description):
@@ -87,6 +89,9 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             active.endpoint.set_timer(NEVER if after < 0 else later(at, after))
             partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
             partition.touch(active)
+    if active.endpoint.state is State.CLOSED and active.endpoint.inbound.held:
+        # Only the dialog of a handler is closed after its draft. A command has no handler, and a draft may close other dialogs, too.
+        close(partition, active)
 
 
 # -- operations on one endpoint --------------------------------------------------------------------------------
@@ -102,10 +107,7 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
         partition.unacknowledged.make_room(active, len(body))
     prefix = active.out or active.out_prefix()
     value = encode_message(prefix, number, endpoint.acknowledge(), partition.context.clock.stamp, run, body)
-    if endpoint.state is State.FENCING:
-        partition.unacknowledged.keep(active, number, value[len(prefix) :])
-    else:
-        partition.transmission.transmit(active, value, number)
+    partition.transmission.transmit(active, value, number)
     partition.touch(active)
 
 
@@ -175,10 +177,7 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
     now = partition.context.now
     if said.kind is Kind.END:
         value = encode_end(active.out_prefix(), said.seq, endpoint.acknowledge(), partition.context.stamp)
-        if endpoint.state is State.FENCING_OUTBOUND:
-            partition.unacknowledged.keep(active, said.seq, value[len(active.out_prefix()) :])
-        else:
-            partition.transmission.transmit(active, value, said.seq)
+        partition.transmission.transmit(active, value, said.seq)
         partition.touch(active)
         return
     ack = endpoint.inbound.accepted if said.kind is Kind.RESEND else endpoint.acknowledge()
@@ -264,6 +263,8 @@ def _keep_held(partition: Partition, item: Arrival) -> None:
     if item.envelope.kind is Kind.MESSAGE:
         partition.letters.dead_letter(item, letters.HELD_AT_END)
         item.active.endpoint.gave_up_on()
+        if item.active.tombstone is not None:
+            item.active.tombstone.gave_up_on()  # the tombstone was made from the endpoint before
 
 
 # -- dialogs of other partitions -----------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ failed messages. There is a limit for it (``is_full``). ``braked_bytes`` is the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeGuard
 
 from conversations.errors import StateDamaged
@@ -144,7 +144,7 @@ class Parking:
         if not self.parks and not self.retries:
             return soonest
         own = active.identity
-        found = self.parks.get(own), self.retries.get(own + rows.TIMER), self.retries.get(own + rows.ERROR)
+        found = self.parks.get(own), *(self.retries.get(own + handler) for handler in rows.WITHOUT_MESSAGE)
         return min([soonest, *(park.wakes for park in found if park is not None and not park.taken)])
 
     def _look_in_time(self, active: Active) -> None:
@@ -231,10 +231,20 @@ class Parking:
         key = active.identity + item.handler
         found = self.retries.get(key)
         if found is None:
-            found = self.retries[key] = Park(rows.ParkRow(since=self._context.now), suspect=item.suspect)
+            skipped = sorted(item.envelope.skipped) if isinstance(item, Arrival) else []
+            row = rows.ParkRow(since=self._context.now, skipped=skipped)
+            found = self.retries[key] = Park(row, suspect=item.suspect)
         found.attempted(item.attempts)
         self._wait(active, found, due, failure)
         self._changed.add(rows.RETRY + key)
+
+    def skipped_too(self, active: Active, numbers: Iterable[int]) -> bool:
+        """Add numbers of skipped messages to the handler that waits for another attempt; return False if no such handler waits."""
+        key = active.identity + rows.SKIPPED
+        if (found := self.retries.get(key)) is not None:
+            found.add_skipped(numbers)
+            self._changed.add(rows.RETRY + key)
+        return found is not None
 
     def let_wait(self, item: Item, handler: bytes, due: int, failure: str) -> None:
         """Let a handler wait. If it has a message, park the message and its dialog."""
@@ -346,7 +356,7 @@ class Parking:
         if found is not None and not found.taken and found.row.due <= now:
             found.take()
             self._take(active, found)
-        for handler in (rows.TIMER, rows.ERROR):
+        for handler in rows.WITHOUT_MESSAGE:
             again = self.retries.get(active.identity + handler)
             if again is not None and not again.taken and again.row.due <= now:
                 again.take()
@@ -456,7 +466,7 @@ class Parking:
 
     def close(self, active: Active) -> None:
         """End the parks of a dialog that ended or broke. Parked messages become dead letters, except a head that is being handled now."""
-        for handler in (rows.TIMER, rows.ERROR):
+        for handler in rows.WITHOUT_MESSAGE:
             self.forget_retry(active, handler, ENDED)
         found = self.parks.get(active.identity)
         if found is None:
@@ -525,5 +535,4 @@ def _key(own: bytes, number: int) -> bytes:
 
 def _is_running(active: Active, found: Park) -> bool:
     """Return True if the head of a park is being handled now. Then the result of its handler decides about the head."""
-    items = active.lane.items
-    return bool(items) and items[0].park is found
+    return bool(active.lane.items) and active.lane.items[0].park is found

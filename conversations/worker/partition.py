@@ -61,12 +61,17 @@ class Partition:
         self.waiting = Waiting(self.outbox)
         self.groups = Groups(self.outbox, self.work, self)
         self.letters = Letters(number, context, self.outbox, self.progress, self.schedule)
-        self.unacknowledged = Unacknowledged(context, self.outbox, self.letters)
-        self.transmission = Transmission(context, self.outbox, self.waiting, self, self.unacknowledged)
+        unacknowledged = Unacknowledged(context, self.outbox, self.letters.event)
+        self.transmission = Transmission(context, self.outbox, self.waiting, self, unacknowledged)
         self.parking = Parking(number, context, self.outbox, self.progress, self.schedule, self.letters, self.work)
         self.input = QueueInput()
         self.gone = False
         """True after this object is out of use: the results of handlers that still run for it are refused."""
+
+    @property
+    def unacknowledged(self) -> Unacknowledged:
+        """The envelopes that were transmitted, and that their peers have not acknowledged."""
+        return self.transmission.unacknowledged
 
     # -- finding ----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import logging
 from conversations.durations import SECOND
 from conversations.errors import LocalError
 from conversations.protocol.command import Command
-from conversations.protocol.identifiers import handle
+from conversations.protocol.identifiers import Handle
 from conversations.worker.log_clock import LogClock
 
 log = logging.getLogger("conversations.worker")
@@ -38,6 +38,6 @@ class RefusedCommands:
         self._told += 1
         log.warning(
             "service %s refuses a command about dialog %r: %s%s",
-            self._service, handle(command.conversation_id, command.key)[:TEXT_LIMIT], str(error)[:TEXT_LIMIT],
+            self._service, Handle(command.conversation_id, command.key, command.from_initiator).text[:TEXT_LIMIT], str(error)[:TEXT_LIMIT],
             "; more refusals within the next minute are not logged, but are events and dead letters" if self._told == MOST else "",
         )  # fmt: skip

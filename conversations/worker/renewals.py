@@ -62,7 +62,7 @@ def renew(partition: Partition, active: Active) -> bool:
     endpoint = active.endpoint
     generation = 1 if endpoint.chain is None else endpoint.chain.generation + 1
     remaining = undelivered.remaining(partition, active)
-    if not endpoint.renews or generation > GENERATIONS or not remaining or remaining[0].number != endpoint.acked + 1:
+    if not endpoint.renews or not remaining or remaining[0].number != endpoint.acked + 1:
         return False
     if any(after.number != before.number + 1 for before, after in pairwise(remaining)):
         return False  # some were not kept, because a limit was reached

@@ -24,4 +24,6 @@ class Task(NamedTuple):
     error: Failure | None = None
     finish: Finish | None = None
     without: bytes = b""
-    """``rows.TIMER`` or ``rows.ERROR`` for a handler that has no message, else empty."""
+    """``rows.TIMER``, ``rows.ERROR`` or ``rows.SKIPPED`` for a handler that has no message, else empty."""
+    skipped: tuple[int, ...] = ()
+    """The numbers that the handler of skipped messages gets."""

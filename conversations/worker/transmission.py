@@ -49,7 +49,7 @@ class Refusal(NamedTuple):
 class Transmission:
     """Sends the envelopes of one partition, and keeps an envelope while its destination takes no records."""
 
-    __slots__ = ("_context", "_endpoints", "_outbox", "_unacknowledged", "_waiting", "refused")
+    __slots__ = ("_context", "_endpoints", "_outbox", "_waiting", "refused", "unacknowledged")
 
     def __init__(
         self, context: Context, outbox: Outbox, waiting: Waiting, endpoints: Endpoints, unacknowledged: Unacknowledged
@@ -58,7 +58,7 @@ class Transmission:
         self._outbox = outbox
         self._waiting = waiting
         self._endpoints = endpoints
-        self._unacknowledged = unacknowledged
+        self.unacknowledged = unacknowledged
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
 
@@ -86,7 +86,7 @@ class Transmission:
                 return
         start = len(active.out or active.out_prefix())
         if number != NONE and active.endpoint.resends:
-            self._unacknowledged.keep(active, number, value[start:])
+            self.unacknowledged.keep(active, number, value[start:])
         header = header_of(value, start)
         self._outbox.produce((active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)]))
 
@@ -178,7 +178,7 @@ class Transmission:
             envelope = decode(kept.value)
             value = encode(replace(envelope, prefix=prefix))
             if active.endpoint.resends and is_sequenced(envelope):
-                self._unacknowledged.keep(active, envelope.seq, value[start:])
+                self.unacknowledged.keep(active, envelope.seq, value[start:])
             headers = [(HEADER_NAME, header_of(value, start))]
             self._outbox.produce((active.out_topic, destination, kept.key, value, headers))
             self._outbox.write(key, None)

@@ -14,7 +14,7 @@ An envelope that is delayed has a delayed row instead (``transmission``), until 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from conversations.protocol import rows
@@ -26,7 +26,6 @@ from conversations.protocol.sequencing import NONE
 from conversations.protocol.unacknowledged import decode_tails, encode_tails
 from conversations.worker.active import Active
 from conversations.worker.context import Context
-from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.sent import NOTHING_SENT, Sent
 
@@ -48,12 +47,12 @@ class Remaining(NamedTuple):
 class Unacknowledged:
     """The rows of unacknowledged envelopes of one partition, and the number of their bytes."""
 
-    __slots__ = ("_context", "_letters", "_outbox", "bytes")
+    __slots__ = ("_context", "_outbox", "_tell", "bytes")
 
-    def __init__(self, context: Context, outbox: Outbox, letters: Letters) -> None:
+    def __init__(self, context: Context, outbox: Outbox, tell: Callable[[NotKept], None]) -> None:
         self._context = context
         self._outbox = outbox
-        self._letters = letters
+        self._tell = tell
         self.bytes = 0
         """Bytes of the rows, and of the envelopes that this step keeps."""
 
@@ -64,13 +63,13 @@ class Unacknowledged:
     # -- sending ------------------------------------------------------------------------------------------
 
     def make_room(self, active: Active, size: int) -> None:
-        """Let the dialog stop keeping its envelopes, if an envelope with a body of ``size`` bytes would exceed a limit."""
+        """Let the dialog stop keeping its envelopes, if the message that has just got its number would exceed a limit with ``size`` bytes."""
         limits, kept = self._context.settings.limits, self._sent(active).bytes
         if kept + size <= limits.dialog_bytes and self.bytes + size <= limits.unacknowledged_bytes:
             return
         active.endpoint.keep_sent(False)
         active.forget_encoded()
-        self._letters.event(NotKept(ConversationId(uuid_text(active.identity[:16])), kept, active.endpoint.next_out))
+        self._tell(NotKept(ConversationId(uuid_text(active.identity[:16])), kept, active.endpoint.next_out - 1))
 
     def keep(self, active: Active, number: int, tail: bytes) -> None:
         """Keep an envelope, without its prefix, until the peer acknowledges its number. A second call for a number changes nothing."""

@@ -14,8 +14,8 @@ error is also a head while it waits:
 
     letter                          name of the head, for operators
     service, partition, conversation_id, initiator, key, contract, peer
-    handler                         handler that failed: MESSAGE, TIMER or ERROR
-    number, what                    number of the message (null without a message); its message type, or END, TIMER or ERROR
+    handler                         handler that failed: MESSAGE, TIMER, ERROR or SKIPPED
+    number, what                    number of the message (null without a message); its message type, or END, TIMER, ERROR or SKIPPED
     attempts, since, failure        number of failures, time of the first failure, and the handler's last exception
     due                             time of the next attempt; null if ``held`` or ``queue_off``
     held                            true if the head waits for an operator
@@ -66,7 +66,8 @@ def parked(rows: DataFrame) -> DataFrame:
     sides = endpoints(rows).select(*SIDE, "key", "contract", "peer")
     together = waits.join(sides, [*SIDE]).join(heads, [*SIDE, "first"], "left")
     found = decode(_decoded(together, "waiting", "w").withColumn("value", w["value"]), writer_schemas({}))
-    handler = F.when(F.col("letter_of_handler") == "t", "TIMER").when(F.col("letter_of_handler") == "e", "ERROR")
+    letter = F.col("letter_of_handler")
+    handler = F.when(letter == "t", "TIMER").when(letter == "e", "ERROR").when(letter == "s", "SKIPPED")
     due = instant_of(p["due"])
     side = F.when(F.col("initiator"), "initiator").otherwise("target")
     without = F.concat_ws("-", F.concat_ws(".", "service", F.lower(handler)), "conversation_id", side)

@@ -64,6 +64,7 @@ ATTACKS = (
     Attack("a line break in a body that an exception repeats", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
     Attack("ESC in a body or an exception that a command lists", _SHOWN),
     Attack("a line break in an exception that a command shows", _SHOWN),
+    Attack("ESC in the names, the key and the error of a dialog that a command lists or ends", _SHOWN),
     Attack("ESC in a message type in an archive", f"{_TEXT}nothing_that_is_not_printable_is_left_in_a_line"),
     Attack("ESC in the outcomes of an event", _SHOWN),
     Attack("ESC in names and delays in the catalog", _SHOWN),

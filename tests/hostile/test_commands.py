@@ -55,6 +55,7 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 1, ("dead-letters", "discard", over, *WHY, "--wait", "0.5")
     yield 0, ("dead-letters", "resubmit", over, "--dry-run")
     yield 1, ("dead-letters", "resubmit", over, *WHY, "--wait", "0.5")
+    yield from dialog_calls(str(planted.dialog), str(planted.odd))
     yield 0, ("retries", "list")
     yield 0, ("events",)
     yield 2, ("events", "--service", "\x1b[31m\nerror: forged")
@@ -78,6 +79,22 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("settings",)
     yield 2, ("settings", "--setting", "\x1b[31m\nerror: forged=1")
     yield 3, ("broker", "status", "nobody")
+
+
+def dialog_calls(dialog: str, odd: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    yield 0, ("dialogs", "list")
+    yield 0, ("dialogs", "list", "desk", "--with-pending", "--all")
+    yield 2, ("dialogs", "list", "--peer", "clerk", "--state", "\x1b[31m\nerror: forged")
+    yield 0, ("dialogs", "show", dialog)
+    yield 0, ("dialogs", "show", odd)
+    yield 0, ("dialogs", "end", odd, "--dry-run")
+    yield 0, ("dialogs", "cleanup", odd, "--dry-run")
+    yield 2, ("dialogs", "show", f"{dialog}\x1b[31m\nerror: forged")
+    yield 0, ("dialogs", "end", dialog, "--error", "5", "--description", "\x1b[31m\nerror: forged", "--dry-run")
+    yield 2, ("dialogs", "end", dialog, "--dry-run")
+    yield 1, ("dialogs", "end", dialog, "--error", "5", "--description", "No.", *WHY, "--wait", "0.5")
+    yield 0, ("dialogs", "cleanup", dialog, "--dry-run")
+    yield 1, ("dialogs", "cleanup", dialog, "--yes", *WHY, "--wait", "0.5")
 
 
 def desk() -> Any:

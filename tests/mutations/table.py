@@ -42,6 +42,7 @@ _TIME = f"{RULES}/test_time.py::test_"
 _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_kept_its_promises_is_clean[0]"
 """The checker of chaos runs, which shares no code with the product, must notice too."""
 
+_AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
@@ -57,6 +58,8 @@ _BRAKING = "tests/simulation/test_brake.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _SENDERS = "tests/simulation/test_senders.py::test_"
+_RESEND = "tests/simulation/test_resend.py::test_"
+_CLEANUP = "tests/simulation/test_cleanup.py::test_"
 _BROKEN = "tests/simulation/test_broken_dialogs.py::test_"
 _BOUNDS = "tests/simulation/test_bounds.py::test_"
 _MODES = "tests/simulation/test_failure_modes.py::test_"
@@ -76,6 +79,8 @@ _STALE = "tests/unit/test_stale_dialogs.py::test_"
 _GROUPS = "tests/simulation/test_groups.py::test_"
 _SETTINGS = "tests/integration/kafka/test_topic_settings.py::test_"
 _PUBLICATIONS = "tests/simulation/test_publications.py::test_"
+_FEEDS = "tests/simulation/test_feeds.py::test_"
+_KAFKA_FEEDS = "tests/integration/test_feeds.py::test_"
 _COPIES = "tests/unit/kafka/test_damaged_copies.py::test_"
 _STANDSTILL = "tests/integration/kafka/test_standstill.py::test_"
 _DAMAGED = "tests/integration/kafka/test_damaged_log.py::test_"
@@ -597,4 +602,139 @@ MUTATIONS = (
         "321-a-flood-of-refusals-floods-the-log",
         "tests/unit/test_slips.py::test_a_refused_command_is_told_in_the_log_and_a_flood_of_them_in_a_few_lines",
     ),
+    Mutation(
+        "420-a-command-leaves-held-records-of-a-closed-dialog",
+        f"{_CLEANUP}a_cleanup_keeps_the_bytes_of_all_that_waits",
+        also=f"{_CLEANUP}an_end_by_a_command_leaves_no_record_that_arrived_early[True]",
+    ),
+    Mutation(
+        "421-a-tombstone-does-not-count-held-records",
+        f"{_CLEANUP}a_cleanup_keeps_the_bytes_of_all_that_waits",
+    ),
+    Mutation(
+        "422-letters-of-a-cleanup-name-nobody",
+        f"{_CLEANUP}letters_name_the_operator_and_the_command",
+    ),
+    Mutation(
+        "423-a-held-message-shows-no-deadline",
+        "tests/simulation/test_decisions.py::test_a_held_message_is_a_dead_letter_after_its_deadline_and_not_before",
+        also="tests/unit/ops/test_dialogs.py::test_a_side_has_its_numbers_and_all_that_waits",
+    ),
+    Mutation(
+        "424-a-cleanup-does-not-ask",
+        "tests/unit/ops/test_dialogs.py::test_a_command_says_what_is_missing[arguments0---yes]",
+    ),
+    Mutation(
+        "435-the-peer-of-a-cleanup-is-never-told",
+        "tests/simulation/test_ends.py::test_a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again",
+    ),
+    Mutation(
+        "436-an-error-lets-delayed-messages-go",
+        f"{_MEMORY}an_error_drops_what_waits_for_its_destination_and_an_end_does_not",
+    ),
+    Mutation(
+        "437-pauses-do-not-grow",
+        "tests/unit/worker/test_destinations.py::test_pauses_are_those_of_service_broker",
+    ),
+    Mutation(
+        "330-a-row-goes-before-it-is-acknowledged", f"{_RESEND}a_dialog_that_breaks_goes_on_with_what_was_not_accepted"
+    ),
+    Mutation("331-the-targets-mark-is-ignored", f"{_RESEND}a_message_whose_acknowledgement_is_lost_is_not_sent_again"),
+    Mutation("332-a-fence-does-not-survive-its-process", f"{_RESEND}a_worker_that_dies_while_it_asks_goes_on_asking"),
+    Mutation("333-a-fourth-generation-begins", f"{_RESEND}the_fourth_generation_does_not_begin"),
+    Mutation("334-a-breach-is-sent-again", f"{_RESEND}a_breach_is_never_sent_again"),
+    Mutation("335-silence-is-taken-for-an-answer", f"{_RESEND}a_target_that_never_answers_is_asked_for_ten_minutes"),
+    Mutation(
+        "336-what-is-left-to-the-sender-is-accepted",
+        f"{_RESEND}what_meets_the_targets_end_comes_back[end]",
+        also=f"{_RESEND}what_meets_the_targets_end_comes_back[error]",
+    ),
+    Mutation("337-the-end-is-not-sent-again", f"{_RESEND}the_end_is_sent_again_too"),
+    Mutation(
+        "338-messages-follow-one-that-was-given-up-on",
+        f"{_RESEND}messages_are_not_sent_again_if_the_target_gave_up_on_accepted_ones",
+    ),
+    Mutation("339-a-dialog-is-released-at-once", f"{_RESEND}delayed_messages_of_one_dialog_are_released_in_slices"),
+    Mutation(
+        "340-a-repetition-after-the-end-is-not-acknowledged",
+        "tests/simulation/test_memory_of_dialogs.py::test_a_replay_after_the_end_has_no_effect",
+    ),
+    Mutation(
+        "341-pending-is-not-handed-over",
+        f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again[True]",
+        also=f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again[False]",
+    ),
+    Mutation(
+        "342-a-message-that-is-sent-again-gets-a-new-id",
+        f"{_RESEND}a_dialog_that_breaks_goes_on_with_what_was_not_accepted",
+    ),
+    Mutation("343-a-missing-message-is-not-transmitted-again", f"{_RESEND}a_missing_message_is_transmitted_again"),
+    Mutation(
+        "344-a-fence-leaves-no-tombstone",
+        f"{_RESEND}a_fence_that_comes_before_its_dialog_keeps_the_dialog_from_beginning",
+    ),
+    Mutation("345-a-limit-of-kept-bytes-is-ignored", f"{_RESEND}above_a_limit_messages_are_sent_but_not_kept"),
+    Mutation(
+        "346-an-error-after-the-end-is-told-to-nobody",
+        "tests/unit/protocol/test_endpoint.py::test_an_error_that_meets_our_end_is_told_to_the_application",
+    ),
+    Mutation(
+        "440-a-copy-of-a-notice-calls-on-skipped-again",
+        "tests/simulation/test_skipped.py::test_a_copy_of_the_notice_changes_nothing",
+    ),
+    Mutation(
+        "441-a-notice-is-settled-before-its-handler",
+        "tests/slow_handlers/test_waiting.py::"
+        "test_a_notice_of_a_skipped_message_is_kept_while_its_handler_runs_and_handled_by_the_next_worker",
+    ),
+    Mutation(
+        "442-a-second-notice-makes-the-first-be-forgotten",
+        f"{_AGAIN}[False]",
+        also=f"{_AGAIN}[True]",
+    ),
+    Mutation(
+        "443-a-client-always-speaks-as-the-initiator",
+        "tests/unit/test_client.py::test_a_client_speaks_on_the_side_that_its_handle_names",
+    ),
+    Mutation(
+        "444-an-early-command-decides-the-group",
+        "tests/simulation/test_reader.py::"
+        "test_a_command_for_a_dialog_that_was_never_accepted_is_refused_and_claims_nothing",
+    ),
+    Mutation(
+        "445-a-view-takes-sent-for-acknowledged",
+        "tests/simulation/test_reader.py::test_a_dialog_is_seen_only_after_its_command_is_carried_out",
+    ),
+    Mutation(
+        "446-a-deleted-dialog-is-taken-for-a-new-one",
+        "tests/simulation/test_reader.py::"
+        "test_a_dialog_is_forgotten_when_its_rows_are_gone_or_it_cannot_begin_any_more",
+    ),
+    Mutation(
+        "447-all-begins-are-under-way-at-once",
+        "tests/unit/test_client.py::test_at_most_a_window_of_commands_is_under_way",
+    ),
+    Mutation(
+        "448-begins-do-not-wait-for-the-first",
+        "tests/unit/test_client.py::test_a_wrong_service_is_found_before_the_second_command",
+    ),
+    Mutation(
+        "449-a-view-has-rows-that-are-not-committed",
+        "tests/integration/kafka/test_readers.py::test_rows_of_an_open_or_aborted_transaction_are_not_in_a_view",
+    ),
+    Mutation(
+        "400-offsets-of-a-feed-are-not-committed", f"{_KAFKA_FEEDS}each_record_begins_one_dialog_also_after_a_stop"
+    ),
+    Mutation("401-ids-of-dialogs-are-not-derived", f"{_FEEDS}a_record_that_is_read_again_begins_no_second_dialog"),
+    Mutation(
+        "402-bad-records-are-skipped",
+        f"{_FEEDS}a_record_that_cannot_be_turned_into_a_message_is_a_letter_and_the_next_one_goes_on[raises]",
+    ),
+    Mutation(
+        "403-copies-of-bad-records-are-commands",
+        f"{_FEEDS}a_refused_record_whose_bytes_are_a_command_is_not_carried_out",
+    ),
+    Mutation("404-the-end-is-not-committed", f"{_KAFKA_FEEDS}a_feed_that_begins_at_the_end_misses_nothing_later"),
+    Mutation("405-starts-without-its-topic", f"{_KAFKA_FEEDS}a_service_does_not_start_without_the_topic"),
+    Mutation("406-feeds-of-the-namespace", f"{_FEEDS}a_topic_has_one_function_and_belongs_to_others"),
 )

@@ -85,6 +85,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "(DAY, HOUR, PATIENCE)",
     ): f"{OPTION} `--older-than`, `--waiting-for` and `--lifetime-within`, which select the dialogs to show",
     ("ops/conversations_ops/console/times.py", "MINUTE"): UNIT,
+    ("conversations/feeds.py", "TOLD_EVERY"): "a number of records, not a time",
+    ("ops/conversations_ops/cli/dialogs.py", "wait"): f"{OPTION} `--wait`",
     ("ops/conversations_ops/console/times.py", "_SECONDS"): UNIT,
 }
 """Reason of each exception, by file and name of the duration."""

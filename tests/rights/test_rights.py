@@ -1,17 +1,22 @@
 """Kafka's rights, taken away one by one: of its own the worker names the one that is missing, of others nothing stops it."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
-from conversations import Dialog, Service, WorkerSettings
+from conversations import Dialog, Kafka, PlainRecord, Service, WorkerSettings
 from conversations.config import Periods
 from conversations.errors import LogError
+from conversations.feeds import Feed
+from conversations.kafka.feeding import KafkaFeeder
 from conversations.protocol import codes, letters
 from conversations.protocol.envelope import Kind, decode
+from conversations.protocol.topics import feed_group
 from conversations.worker import Worker
 from tests.integration.support.plain_topics import committed, create_topic, delete_topic
-from tests.rights.support.authorizing_kafka import Right
+from tests.rights.support.authorizing_kafka import GuardedBroker, Right
 from tests.rights.support.restricted_service import OWN, RestrictedService
 from tests.rules.support.stepped_service import ASKING, SECOND, AheadClock, Ask, Asking, Tally, answer, until
 
@@ -193,3 +198,51 @@ def test_the_right_to_publish_that_goes_while_it_runs_delays_the_handlers_that_p
     restricted.broker.grant("clerk", [right])
     restricted.answered(worker, 1, 2, 3)
     assert [record.value() for record in committed(restricted.kafka, invoices)] == [b"1", b"3"]
+
+
+def feeder_of(restricted: RestrictedService, topic: str) -> KafkaFeeder:
+    """A feed of the clerk, that logs in as the clerk."""
+
+    def turn(record: PlainRecord) -> Ask:
+        return Ask(n=int(record.value or b"0"))
+
+    address = Kafka(
+        restricted.broker.guarded, namespace=restricted.kafka.namespace, settings=GuardedBroker.login("clerk")
+    )
+    return KafkaFeeder(
+        "clerk", Feed(topic, "other", ASKING, "earliest", turn, "turn"), address, WorkerSettings(slot="a.b")
+    )
+
+
+def test_a_feed_needs_the_rights_to_read_its_topic_and_to_use_its_group(
+    restricted: RestrictedService, invoices: str
+) -> None:
+    """The one that is missing at the start is named. If it goes later, the feed waits for it."""
+    own = [("READ", "TOPIC", invoices), ("READ", "GROUP", feed_group(restricted.kafka.namespace, "clerk", invoices))]
+    for right in own:
+        with pytest.raises(LogError, match=f"{named(right)} is missing"):
+            feeder_of(restricted, invoices).check()
+        restricted.broker.grant("clerk", [right])
+    feeder = feeder_of(restricted, invoices)
+    feeder.check()
+    thread = threading.Thread(target=feeder.run, daemon=True)
+    thread.start()
+    try:
+        append_plain(restricted, invoices, b"1")
+        until(lambda: feeder.counts.begun == 1)
+        restricted.lose(own[0])
+        append_plain(restricted, invoices, b"2")
+        until(lambda: f"{named(own[0])} is missing" in feeder.trouble)
+        restricted.broker.grant("clerk", [own[0]])
+        until(lambda: feeder.counts.begun == 2 and not feeder.trouble)
+    finally:
+        feeder.stop()
+        thread.join(60)
+    assert not thread.is_alive()
+
+
+def append_plain(restricted: RestrictedService, topic: str, value: bytes) -> None:
+    """Append a record as the owner of the topic does."""
+    producer = Producer({"bootstrap.servers": restricted.kafka.bootstrap})
+    producer.produce(topic, value)
+    assert producer.flush(30) == 0

@@ -140,6 +140,7 @@ def test_an_undeliverable_envelope_has_an_event_of_its_own() -> None:
         records.command(sim, "deaf", conversation, Begin("small", "Echo"), large)
         sim.run()
         assert [it["conversation"] for it in events(sim, "UNDELIVERABLE")] == [str(conversation)]
+        sim.advance(timedelta(minutes=15))
         assert sim.open_dialogs() == []
         assert facts(sim) == []
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conversations import PoisonPolicy, Then
+from conversations import Dialog, PeerError, PoisonPolicy, Service, Then
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from conversations.protocol.topics import DEAD_LETTER, events_topic, service_topic
@@ -16,6 +16,8 @@ from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_parking import SECOND, Moody, Ringing, texts
 
 HOLD = PoisonPolicy(delays=[], then=Then.HOLD)
+MINUTE = 60_000_000
+DAY = 24 * 60 * MINUTE
 
 
 def events(sim: Simulation, name: str) -> list[dict[str, Any]]:
@@ -50,6 +52,45 @@ def test_what_waits_is_told_from_the_state_topic() -> None:
         assert (it.conversation, it.number, it.what, it.behind) == (dialog.id, 1, "Say", 2)
         assert (it.attempts, it.held, it.peer, it.contract) == (1, True, "web", "Echo")
         assert it.failure == "ValueError: b 9"
+
+
+def test_a_held_message_is_a_dead_letter_after_its_deadline_and_not_before() -> None:
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog, it = held(sim, moody, "a", "b 9", "c")
+        begun = sim.clock.now()
+        assert it.deadline is not None
+        assert abs(it.deadline - begun - DAY) < MINUTE, "the lifetime by default"
+        sim.advance(timedelta(microseconds=it.deadline - begun - MINUTE))
+        assert len(sim.parked("moody")) == 1
+        sim.advance(timedelta(microseconds=2 * MINUTE))
+        assert sim.parked("moody") == []
+        assert [letter.reason for letter in sim.dead_letters("moody")] == [
+            "handler-failed",
+            "parked-at-end",
+            "parked-at-end",
+        ]
+        assert dialog.error is not None
+        assert dialog.error.code == -8489
+
+
+def test_a_handler_of_an_error_has_no_deadline() -> None:
+    """The dialog is broken, so the end of its lifetime changes nothing: the handler waits for the operator."""
+    service: Service[dict[str, Any]] = Service("moody", accepts=[ECHO], ignores=[Say], poison=[HOLD])
+
+    @service.on_error()
+    def broken(why: PeerError, dialog: Dialog) -> None:
+        raise ValueError("on_error")
+
+    with Simulation(service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        dialog.send(Say(text="a"))
+        sim.run()
+        dialog.end_with_error(7, "No.")
+        sim.run()
+        assert [(it.what, it.deadline) for it in sim.parked("moody")] == [("ERROR", None)]
+        sim.advance(timedelta(microseconds=2 * DAY))
+        assert [it.what for it in sim.parked("moody")] == ["ERROR"]
 
 
 def test_retry_runs_the_message_in_its_place_and_then_what_waited() -> None:

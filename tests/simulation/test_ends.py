@@ -3,12 +3,15 @@
 import itertools
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
 
 from conversations import Contract, Dialog, MessageType, PeerError, PoisonPolicy, Service
+from conversations.protocol.command import Cleanup, Command, encode_command
 from conversations.protocol.envelope import Kind
+from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from tests.simulation.support import records, services
 from tests.simulation.support.services import COUNTING, ECHO, NOTICES, Add, Grumble, Heard, Say, Total
@@ -78,6 +81,60 @@ def test_a_dialog_that_was_begun_and_ended_without_a_word_tells_nobody() -> None
         assert sim.open_dialogs() == []
 
 
+def test_a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again() -> None:
+    """The peer learns with -8462, when it sends; a replay of the first message makes no endpoint and runs no handler."""
+    with Simulation(services.echo()) as sim:
+        dialog = sim.peer("web").begin_dialog("echo", ECHO)
+        dialog.send(Say(text="a"))
+        sim.run()
+        told = len(records.queued(sim, "web"))
+        cleanup = Command(b"c" * 16, UUID(dialog.id).bytes, False, dialog.id, "", "echo", sim.clock.now(), (Cleanup(),))
+        sim.broker.append_keyed("echo", COMMANDS, dialog.id.encode(), encode_command(cleanup))
+        sim.run()
+        records.replay(sim, "echo")
+        sim.run()
+        assert [entry.number for entry in sim.broker.ledger.handled if entry.service == "echo"] == [0]
+        assert len(records.queued(sim, "web")) == told
+        dialog.send(Say(text="b"))
+        sim.run()
+        assert dialog.error
+        assert dialog.error.code == -8462
+        assert dialog.received() == [Say(text="a")]
+        assert [(letter.sequence, letter.reason) for letter in sim.dead_letters("echo")] == [(1, "after-end")]
+        assert sim.open_dialogs() == []
+
+
+def test_a_cleanup_keeps_what_is_parked_and_sends_what_waits_for_its_destination() -> None:
+    """What was accepted from the peer is a dead letter; what was said to it is said."""
+    service = Service("shaky", accepts=[ECHO], poison=[PoisonPolicy(delays=[])])
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        if body.text == "poison":
+            raise Grumble
+        dialog.send(body)
+
+    with Simulation(service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("shaky", ECHO)
+        dialog.send(Say(text="a"))
+        sim.run()
+        queue = sim.broker.topics.pop("conv.web.queue")
+        for text in ("b", "poison", "c"):
+            dialog.send(Say(text=text))
+        sim.run()
+        assert [it.behind for it in sim.parked("shaky")] == [1]
+        cleanup = Command(
+            b"c" * 16, UUID(dialog.id).bytes, False, dialog.id, "", "shaky", sim.clock.now(), (Cleanup(),)
+        )
+        sim.broker.append_keyed("shaky", COMMANDS, dialog.id.encode(), encode_command(cleanup))
+        sim.run()
+        letters = [(letter.sequence, letter.reason) for letter in sim.dead_letters("shaky")]
+        assert letters == [(2, "handler-failed"), (2, "parked-at-end"), (3, "parked-at-end")]
+        sim.broker.topics["conv.web.queue"] = queue
+        sim.advance(timedelta(minutes=2))
+        assert dialog.received() == [Say(text="a"), Say(text="b")]
+
+
 # -- errors ------------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +192,7 @@ def test_a_lifetime_ends_on_both_sides_with_8489() -> None:
 
 @pytest.mark.parametrize(("minutes", "handled"), [(2, True), (10, False)])
 def test_a_service_that_comes_up_handles_only_dialogs_that_still_live(minutes: int, handled: bool) -> None:
-    """The sender of the other one was told -8489: its message is refused with the same, and its bytes are kept."""
+    """The sender of the other one was told -8489: its message is refused with the same, and comes back to its sender."""
     service, codes = stubborn(ECHO)
     with Simulation() as sim:
         sim.broker.create_service("stubborn", 3)
@@ -149,10 +206,33 @@ def test_a_service_that_comes_up_handles_only_dialogs_that_still_live(minutes: i
         assert dialog.error is not None
         assert dialog.error.code == -8489
         assert codes == [-8489] * handled
-        letters = [(letter.reason, letter.code) for letter in sim.dead_letters("stubborn")]
-        assert letters == ([] if handled else [("refused", -8489)])
+        letters = [(letter.reason, letter.code, letter.is_uncertain) for letter in sim.dead_letters("web")]
+        assert letters == ([] if handled else [("undeliverable", -8489, False)])
+        assert sim.dead_letters("stubborn") == []
         assert sim.open_dialogs() == []
         sim.check_invariants()
+
+
+def test_a_timer_is_of_one_side_and_neither_is_sent_nor_changes_the_lifetime() -> None:
+    """Each side has its own. The end of the lifetime comes when it was to come."""
+    with Simulation() as sim:
+        web, shop = sim.peer("web"), sim.peer("shop", accepts=[SILENT])
+        ours = web.begin_dialog("shop", SILENT)
+        ours.send(Say(text="hello"))
+        sim.run()
+        theirs = shop.dialog()
+        sim.advance(timedelta(seconds=10))
+        sent = len(records.queued(sim, "web")), len(records.queued(sim, "shop"))
+        ours.set_timer(timedelta(seconds=5))
+        theirs.set_timer(timedelta(minutes=2))
+        sim.advance(timedelta(minutes=1))
+        assert (ours.timers, theirs.timers) == (1, 0)
+        sim.advance(timedelta(minutes=2))
+        assert (ours.timers, theirs.timers) == (1, 1)
+        assert (len(records.queued(sim, "web")), len(records.queued(sim, "shop"))) == sent
+        assert not ours.ended
+        sim.advance(timedelta(minutes=7))
+        assert [it.error and it.error.code for it in (ours, theirs)] == [-8489, -8489]
 
 
 def test_a_lifetime_of_the_dialog_wins_over_the_contracts() -> None:
@@ -171,7 +251,7 @@ def test_a_lifetime_of_the_dialog_wins_over_the_contracts() -> None:
 
 
 def test_a_contract_that_is_not_accepted_is_refused_once() -> None:
-    """-8408: one error for the conversation, however many messages follow; every message's bytes are kept."""
+    """-8408: one error for the conversation, however many messages follow; every message comes back to its sender."""
     with Simulation(services.echo()) as sim:
         dialog = sim.peer("web").begin_dialog("echo", COUNTING)
         for amount in range(3):
@@ -180,8 +260,10 @@ def test_a_contract_that_is_not_accepted_is_refused_once() -> None:
         assert dialog.error
         assert dialog.error.code == -8408
         assert [e.code for e in records.queued(sim, "web") if e.kind is Kind.ERROR] == [-8408]
-        assert sorted(letter.sequence for letter in sim.dead_letters("echo")) == [0, 1, 2]
-        assert sim.dead_letters("echo")[0].reason == "refused"
+        assert sim.dead_letters("echo") == []
+        assert [(it.sequence, it.reason) for it in sim.dead_letters("web")] == [
+            (at, "undeliverable") for at in range(3)
+        ]
         assert sim.open_dialogs() == []
 
 
@@ -198,7 +280,7 @@ def test_a_first_message_that_comes_too_late_is_refused() -> None:
         assert dialog.error
         assert dialog.error.code == -8462
         assert [e.code for e in records.queued(sim, "web") if e.kind is Kind.ERROR] == [-8462]
-        assert [letter.sequence for letter in sim.dead_letters("echo")] == [0, 1]
+        assert [letter.sequence for letter in sim.dead_letters("web")] == [0, 1]
         assert sim.open_dialogs() == []
 
 
@@ -317,7 +399,7 @@ def test_the_fourth_failure_ends_the_dialog_with_error_500() -> None:
 
 
 def test_what_follows_a_poison_message_is_kept_as_dead_letters() -> None:
-    """Followers are not handled out of order: their bytes are kept, reason after-end."""
+    """Followers are not handled out of order: their sender keeps their bytes."""
     with Simulation(services.moody(), raise_failures=False) as sim:
         dialog = sim.peer("web").begin_dialog("moody", ECHO)
         for text in ("poison", "b", "c"):
@@ -325,8 +407,12 @@ def test_what_follows_a_poison_message_is_kept_as_dead_letters() -> None:
         sim.run()
         letters = sim.dead_letters("moody")
         assert [(letter.sequence, letter.reason) for letter in letters] == [
-            (0, "handler-failed"), (1, "after-end"), (2, "after-end"),
-        ]  # fmt: skip
+            (0, "handler-failed"),
+        ]
+        assert [(it.sequence, it.reason) for it in sim.dead_letters("web")] == [
+            (1, "undeliverable"),
+            (2, "undeliverable"),
+        ]
         sim.check_invariants()
 
 

@@ -128,8 +128,25 @@ def test_a_client_begins_no_dialog_in_a_full_group(monkeypatch: pytest.MonkeyPat
             begin = Begin("web", "Echo"), Send("Say", "application/json", EMPTY)
             command(sim, records.drawn(sim, number), "account-42", *begin)
         sim.run()
-        assert [letter.reason for letter in sim.dead_letters("shop")] == ["command-refused"]
+        assert [(letter.reason, letter.code) for letter in sim.dead_letters("shop")] == [("command-refused", 50007)]
         assert len(web.dialogs()) == 2
+        sim.check_invariants()
+
+
+def test_messages_of_a_group_are_handled_in_the_order_in_which_they_arrive() -> None:
+    """Across its dialogs: no dialog has its turn before what came earlier to another one."""
+    with Simulation(company(), partitions=1) as sim:
+        web = sim.peer("web", accepts=[ECHO])
+        for number in range(2):
+            begin = Begin("web", "Echo"), Send("Say", "application/json", EMPTY)
+            command(sim, records.drawn(sim, number), "account-42", *begin)
+        sim.run()
+        first, second = web.dialogs()
+        for number, dialog in enumerate((first, second, first, second, second)):
+            dialog.send(Say(text=str(number)))
+        sim.run()
+        numbered = [text.split()[0] for text in said(sim, "web") if text[0].isdigit()]
+        assert numbered == ["0", "1", "2", "3", "4"]
         sim.check_invariants()
 
 

@@ -10,7 +10,7 @@ from conversations.protocol.command import Settle, Source, encode_command, to_pa
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
-from tests.simulation.support.services import ECHO, Say
+from tests.simulation.support.services import ECHO, UNKEPT_ECHO, Say
 from tests.simulation.test_decisions import events
 from tests.simulation.test_parking import Moody
 
@@ -31,7 +31,7 @@ def settle(sim: Simulation, *offsets: int, topic: str = "QUEUE", outcome: str = 
 
 def ended(sim: Simulation) -> None:
     """The first of three messages ends the dialog: all three become letters."""
-    dialog = sim.peer("web").begin_dialog("moody", ECHO)
+    dialog = sim.peer("web").begin_dialog("moody", UNKEPT_ECHO)
     for text in ("a 9", "b", "c"):
         dialog.send(Say(text=text))
     sim.run()

@@ -55,7 +55,7 @@ def test_held_messages_follow_in_order_when_the_gap_closes() -> None:
 def test_a_gap_is_asked_for_and_its_sender_without_the_row_answers_with_an_error() -> None:
     """RESEND goes out after a second; nothing is kept here to send again, so the dialog ends with an error."""
     with Simulation(services.counter()) as sim:
-        dialog = sim.peer("web").begin_dialog("counter", COUNTING)
+        dialog = sim.peer("web").begin_dialog("counter", services.UNKEPT)
         sim.broker.stop = records.is_to("counter", 1)
         for amount in (1, 2, 3):
             dialog.send(Add(amount=amount))
@@ -133,7 +133,7 @@ def test_a_replay_of_everything_has_no_effect() -> None:
 
 
 def test_a_replay_after_the_end_has_no_effect() -> None:
-    """The tombstone remembers what was accepted: no endpoint comes back, nobody is told, no bytes are kept again."""
+    """The tombstone remembers what was accepted: no endpoint comes back, no bytes are kept again. It is only acknowledged again."""
     with Simulation(services.counter()) as sim:
         dialog = sim.peer("web").begin_dialog("counter", COUNTING)
         dialog.send(Add(amount=1))
@@ -144,7 +144,9 @@ def test_a_replay_after_the_end_has_no_effect() -> None:
         sim.crash("counter")
         records.replay(sim, "counter")
         sim.run()
-        assert [len(records.queued(sim, name)) for name in ("web", "counter")] == [sent[0], 2 * sent[1]]
+        assert len(records.queued(sim, "counter")) == 2 * sent[1]
+        again = records.queued(sim, "web")[sent[0] :]
+        assert [(it.kind, it.ack) for it in again] == [(Kind.ACK, 1), (Kind.ACK, 1)]
         assert sim.dead_letters("counter") == []
         assert sim.open_dialogs() == []
         sim.check_invariants()
@@ -240,7 +242,7 @@ def test_group_state_goes_with_the_last_tombstone() -> None:
 def test_a_message_after_its_tombstone_is_forgotten_is_refused() -> None:
     """-8462 again, and its bytes kept as refused: not set aside as noise."""
     with Simulation(services.counter()) as sim:
-        dialog = sim.peer("web").begin_dialog("counter", COUNTING)
+        dialog = sim.peer("web").begin_dialog("counter", services.UNKEPT)
         dialog.send(Add(amount=1))
         sim.run()
         dialog.end()
@@ -347,6 +349,45 @@ def test_a_begin_with_the_same_id_and_another_content_is_refused() -> None:
         assert letter.reason == "command-refused"
         assert letter.conversation == str(conversation)
         assert len([entry for entry in sim.broker.ledger.handled if entry.service == "counter"]) == 1
+
+
+def test_a_begin_with_the_id_of_a_dialog_that_a_handler_began_is_refused() -> None:
+    """50002: no command began that dialog, so there is nothing to compare the request with."""
+    hub = Service("hub", accepts=[COUNTING], initiates=[NOTICES])
+
+    @hub.on(Add)
+    def add(body: Add, dialog: Dialog) -> None:
+        dialog.group.begin_dialog("sink", NOTICES).send(Heard(text="x"))
+
+    with Simulation(hub, partitions=1) as sim:
+        sink = sim.peer("sink", accepts=[NOTICES])
+        sim.peer("web").begin_dialog("hub", COUNTING).send(Add(amount=1))
+        sim.run()
+        records.command(sim, "hub", UUID(sink.dialog().id), Begin("sink", "Notices"))
+        sim.run()
+        (letter,) = sim.dead_letters("hub")
+        assert (letter.reason, letter.code) == ("command-refused", 50002)
+        assert sink.dialog().error is None
+
+
+def test_a_send_to_a_queue_for_which_too_much_waits_already_is_refused() -> None:
+    """50008: its bytes are in the dead letter, and what waits arrives."""
+    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(delayed_bytes=10_000))
+    with Simulation(settings=settings, partitions=1) as sim:
+        sink, web = sim.peer("sink", accepts=[NOTICES]), sim.peer("web")
+        dialog = web.begin_dialog("sink", NOTICES)
+        dialog.send(Heard(text="0"))
+        sim.run()
+        queue = sim.broker.topics.pop("conv.sink.queue")
+        for number in (1, 2):
+            dialog.send(Heard(text=f"{number}" * 12_000))
+            sim.run()
+        (letter,) = sim.dead_letters("web")
+        assert (letter.reason, letter.code) == ("command-refused", 50008)
+        assert b"2" * 12_000 in letter.value
+        sim.broker.topics["conv.sink.queue"] = queue
+        sim.advance(timedelta(minutes=2))
+        assert sink.dialog().received() == [Heard(text="0"), Heard(text="1" * 12_000)]
 
 
 def test_an_idempotency_key_makes_a_block_take_effect_once() -> None:
@@ -584,6 +625,54 @@ def test_a_queue_that_refuses_records_delays_its_dialogs_and_no_other() -> None:
         assert sink.dialog().received() == [Heard(text=f"{n}") for n in range(4)]
         assert rows_of(sim, "web", rows.DELAYED) == []
         sim.check_invariants()
+
+
+def test_an_error_drops_what_waits_for_its_destination_and_an_end_does_not() -> None:
+    """END WITH ERROR: the peer hears the error alone. END: it hears everything, and the END last."""
+    with Simulation() as sim:
+        sink, web = sim.peer("sink", accepts=[NOTICES]), sim.peer("web")
+        failing, ending = web.begin_dialog("sink", NOTICES), web.begin_dialog("sink", NOTICES)
+        for dialog in (failing, ending):
+            dialog.send(Heard(text="0"))
+        sim.run()
+        queue = sim.broker.topics.pop("conv.sink.queue")
+        for dialog in (failing, ending):
+            dialog.send(Heard(text="1"))
+        sim.run()
+        failing.end_with_error(7, "enough")
+        ending.end()
+        sim.run()
+        assert len(rows_of(sim, "web", rows.DELAYED)) == 3
+        sim.broker.topics["conv.sink.queue"] = queue
+        sim.advance(timedelta(minutes=2))
+        heard = {dialog.id: dialog for dialog in sink.dialogs()}
+        assert heard[failing.id].received() == [Heard(text="0")]
+        error = heard[failing.id].error
+        assert error is not None
+        assert error.code == 7
+        assert heard[ending.id].received() == [Heard(text="0"), Heard(text="1")]
+        assert heard[ending.id].error is None
+        assert sim.open_dialogs() == []
+
+
+def test_what_waits_for_a_peer_that_ends_meanwhile_is_a_dead_letter_there() -> None:
+    """Nothing that was said disappears without a trace."""
+    with Simulation() as sim:
+        sink, web = sim.peer("sink", accepts=[NOTICES]), sim.peer("web")
+        notices = web.begin_dialog("sink", NOTICES)
+        notices.send(Heard(text="0"))
+        sim.run()
+        queue = sim.broker.topics.pop("conv.sink.queue")
+        notices.send(Heard(text="1"))
+        sim.run()
+        sim.broker.topics["conv.sink.queue"] = queue
+        sink.dialog().end()
+        sim.run()
+        sim.advance(timedelta(minutes=2))
+        assert notices.ended
+        assert [(letter.sequence, letter.reason) for letter in sim.dead_letters("sink")] == [(1, "after-end")]
+        assert rows_of(sim, "web", rows.DELAYED) == []
+        assert sim.open_dialogs() == []
 
 
 def test_a_dialog_with_a_service_that_never_appears_ends_with_its_lifetime() -> None:

@@ -15,8 +15,10 @@ from conversations import (
     Then,
     WorkerSettings,
 )  # fmt: skip
+from conversations.protocol.envelope import Kind
 from conversations.testing import Simulation
 from conversations.testing.reading import visible
+from tests.simulation.support import records
 from tests.simulation.support.services import ECHO, Say
 
 SECOND = timedelta(seconds=1)
@@ -108,6 +110,25 @@ def test_what_waits_and_how_often_it_failed_survive_a_crash() -> None:
         sim.advance(61 * SECOND)
         assert moody.tried[2:] == [("a 2", 3), ("b", 1), ("c", 1), ("d", 1)]
         assert moody.handled == ["a", "b", "c", "d"]
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("off", [False, True], ids=["held by its policy", "the queue is off"])
+def test_what_is_parked_is_acknowledged(off: bool) -> None:
+    """An acknowledgement says that a message was received, and nothing of its handler."""
+    moody = Moody(PoisonPolicy(delays=[], then=Then.HOLD))
+    with Simulation(moody.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("moody", ECHO)
+        if off:
+            sim.turn_queue("moody", on=False)
+            sim.run()
+        for text in ("a 9", "b", "c"):
+            dialog.send(Say(text=text))
+        sim.advance(10 * SECOND)
+        assert moody.handled == []
+        (it,) = sim.parked("moody")
+        assert (it.number, it.behind) == (0, 2)
+        assert [e.ack for e in records.queued(sim, "web") if e.kind is Kind.ACK][-1:] == [2]
         sim.check_invariants()
 
 
@@ -304,6 +325,21 @@ def test_a_timer_follows_its_policy_without_parking(crashes: bool) -> None:
         assert (len(ringing.rings), texts(dialog)) == (3, ["rang"])
         sim.advance(timedelta(minutes=10))
         assert len(ringing.rings) == 3
+        sim.check_invariants()
+
+
+def test_a_timer_does_not_wait_for_what_is_parked() -> None:
+    ringing = Ringing(0, PoisonPolicy(delays=SLOW))
+    with Simulation(ringing.service, raise_failures=False) as sim:
+        dialog = sim.peer("web").begin_dialog("ringing", ECHO)
+        for text in ("2", "no number"):
+            dialog.send(Say(text=text))
+        sim.run()
+        (it,) = sim.parked("ringing")
+        assert (ringing.rings, it.number) == ([], 1)
+        sim.advance(2 * SECOND)
+        assert (ringing.rings, texts(dialog)) == ([0], ["rang"])
+        assert [it.number for it in sim.parked("ringing")] == [1]
         sim.check_invariants()
 
 

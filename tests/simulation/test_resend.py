@@ -1,14 +1,21 @@
 """Resend: what the target has not accepted is sent again on a new dialog, once, or comes back to the initiator."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from conversations import Contract, Dialog, PeerError, PoisonPolicy, Service, Then
 from conversations.config import Limits, WorkerSettings
-from conversations.protocol.envelope import Kind
+from conversations.memory.record import MemoryRecord
+from conversations.protocol.envelope import Envelope, Kind
+from conversations.protocol.topics import QUEUE, events_topic, service_topic
 from conversations.testing import Simulation
+from conversations.testing.ledger import Handled
+from conversations.testing.reading import visible
 from tests.simulation.support import records
 from tests.simulation.support.services import Say
 
@@ -98,6 +105,11 @@ def test_a_dialog_that_breaks_goes_on_with_what_was_not_accepted() -> None:
         assert target.ids == [f"{first}:i:{number}" for number in range(4)]
         assert sim.dead_letters("source") == sim.dead_letters("target") == []
         sim.check_invariants()
+
+
+def events_of(sim: Simulation, name: str) -> list[dict[str, Any]]:
+    found = [json.loads(record.value() or b"") for record in visible(sim.broker, events_topic(sim.broker.namespace))]
+    return [event for event in found if event["event"] == name]
 
 
 SAID = (Kind.MESSAGE, Kind.END)
@@ -374,9 +386,16 @@ def test_above_a_limit_messages_are_sent_but_not_kept() -> None:
     limits = Limits(dialog_bytes=1_500)
     with Simulation(target.service, source.service, settings=WorkerSettings(limits=limits)) as sim:
         web = sim.peer("web").begin_dialog("source", source.inlet)
-        web.send(Say(text=" ".join("abcdefghijklmnopqrstuvwxyz"[:20])))
+        texts = [f"{number}" for number in range(30)]
+        web.send(Say(text=" ".join(["error", *texts])))
         sim.run()
-        assert len(target.handled) == 20
+        sim.advance(timedelta(minutes=1))
+        assert target.handled == ["error"]
+        (event,) = events_of(sim, "NOT_KEPT")
+        returned = [it.sequence for it in sim.dead_letters("source")]
+        kept = [it.sequence for it in sim.dead_letters("target")]
+        assert returned == list(range(1, event["sequence"]))
+        assert sorted(kept) == list(range(event["sequence"], 31))
         sim.check_invariants()
 
 
@@ -401,4 +420,50 @@ def test_a_worker_that_dies_while_it_asks_goes_on_asking() -> None:
         records.pass_all(sim)
         sim.advance(timedelta(minutes=2))
         assert target.handled == ["a", "b", "c"]
+        sim.check_invariants()
+
+
+def test_a_fence_that_comes_before_its_dialog_keeps_the_dialog_from_beginning() -> None:
+    """The answer was "nothing accepted". A first message that arrives after it must not make this untrue."""
+    talk = contract()
+    target = Target(talk)
+    with Simulation(target.service) as sim:
+        sim.peer("stranger")
+        conversation = records.drawn(sim)
+        prefix = replace(records.first_of(sim, conversation, "target", "Talk"), resends=True)
+        records.post(sim, Envelope(prefix, Kind.FENCE, -1, -1, code=-8462, description="gone"))
+        sim.run()
+        records.post(sim, records.message(prefix, 0, "Say", b'{"text":"a"}'))
+        sim.run()
+        assert target.handled == []
+        (answer,) = [it for it in records.queued(sim, "stranger") if it.kind is Kind.FENCED]
+        assert answer.extras is not None
+        assert answer.extras.fence is not None
+        assert answer.extras.fence.accepted == -1
+
+
+def test_delayed_messages_of_one_dialog_are_released_in_slices() -> None:
+    """A destination was away, and much waits for it: one transaction may not hold all of it."""
+    talk = contract()
+    target, source = Target(talk), Source(talk)
+    limits = Limits(step_bytes=60_000)
+    with Simulation(target.service, source.service, settings=WorkerSettings(limits=limits), partitions=1) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        topic = service_topic(sim.broker.namespace, "target", QUEUE)
+        sim.broker.forbidden.add(topic)
+        for _ in range(20):
+            web.send(Say(text=" ".join(["x" * 200] * 20)))
+            sim.run()
+        sim.broker.forbidden.clear()
+        sizes = []
+        commit = sim.broker.ledger.commit
+
+        def weigh(service: str, handled: Sequence[Handled], records: Sequence[MemoryRecord]) -> None:
+            sizes.append(sum(len(it.value() or b"") for it in records if it.topic() == topic))
+            commit(service, handled, records)
+
+        sim.broker.ledger.commit = weigh  # type: ignore[method-assign] # only looks at what is committed
+        sim.advance(timedelta(minutes=2))
+        assert len(target.handled) == 400
+        assert max(sizes) < 100_000
         sim.check_invariants()

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from conversations import Dialog, PoisonPolicy, Then
 from tests.slow_handlers.support.gated_service import Task, Waiting, Workshop, until
 
 
@@ -120,3 +121,29 @@ def test_rows_that_wait_survive_the_worker_and_are_handled_in_order_by_the_next(
     successor = shop.worker()
     until(lambda: len(shop.results) == 5, boss, successor)
     assert [n for _, n in shop.results] == list(range(5))
+
+
+def test_a_notice_of_a_skipped_message_is_kept_while_its_handler_runs_and_handled_by_the_next_worker(
+    shop: Workshop,
+) -> None:
+    """The notice is accepted as soon as its handler runs. Its waiting row leads the next worker to the handler, one time."""
+    told: list[tuple[int, ...]] = []
+
+    @shop.boss.on_skipped()
+    def skipped(numbers: tuple[int, ...], dialog: Dialog) -> None:
+        shop.gates.pass_through("skipped")
+        told.append(numbers)
+        dialog.send(Task(name="after"))
+
+    shop.shop.poison = (PoisonPolicy(delays=[], then=Then.SKIP), PoisonPolicy())
+    boss, worker = shop.worker(shop.boss), shop.worker()
+    shop.ask(Task(name="bad"))
+    until(lambda: shop.gates.entered("skipped") and shop.attempts("boss") == [0], boss, worker)
+    boss.close()
+    successor = shop.worker(shop.boss)
+    until(lambda: shop.gates.entries["skipped"] == 2, successor, worker)
+    shop.gates.open("skipped")
+    until(lambda: ("after", 0) in shop.done and shop.attempts("boss") == [], successor, worker)
+    until(lambda: len(told) == 2, successor, worker)
+    assert set(told) == {(0,)}
+    assert shop.done == [("after", 0)], "only the second run took effect"

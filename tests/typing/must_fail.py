@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pydantic import BaseModel
 
-from conversations import Client, Contract, Dialog, LocalError, PeerError, Service
+from conversations import Client, Contract, Dialog, LocalError, PeerError, Reader, Service
 from conversations.protocol.codes import LIFETIME, SEND_REFUSED
 
 
@@ -45,6 +45,10 @@ def wrong_arity(body: Ask, dialog: Dialog[Total]) -> None: ...
 
 @adder.on_error(SUMS)  # E
 def not_an_error(body: Ask, dialog: Dialog[Total]) -> None: ...
+
+
+@adder.on_skipped(SUMS)  # E
+def not_numbers(numbers: str, dialog: Dialog[Total]) -> None: ...
 
 
 def wrong_arguments(dialog: Dialog[Total]) -> None:
@@ -93,3 +97,8 @@ async def right_end(dialog: Dialog[Total]) -> None:
 
 def right_reply(client: Client) -> int:
     return client.request("adder", SUMS, Ask(n=1), reply=Answer, timeout=timedelta(seconds=1)).result().total
+
+
+def state_of_another_class(reader: Reader[Total]) -> None:
+    assert reader.dialog("id").state.totl  # E
+    reader.wait("id", timeout=3)  # E

@@ -1,14 +1,15 @@
 """Laws of speaking from outside: a block is one command, written when it is left, and wrong requests write nothing."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
 
-from conversations import Client, Contract, Kafka, MessageType, Service
+from conversations import Begun, Client, Contract, Kafka, MessageType, Opening, Service
 from conversations.errors import (
     BodyTooLarge,
     DialogEnded,
@@ -21,6 +22,7 @@ from conversations.errors import (
     WrongDirection,
 )
 from conversations.local import LocalClient, MemoryCommands
+from conversations.many_dialogs import UNDER_WAY
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.protocol.command import Begin, Command, End, EndWithError, Send, SetTimer, decode_command
@@ -32,7 +34,7 @@ class Ask(BaseModel):
 
 
 class Answer(BaseModel):
-    pass
+    text: str = ""
 
 
 SALES = Contract("Sales", sent_by_initiator=[Ask], sent_by_target=[Answer], lifetime=timedelta(hours=2))
@@ -187,7 +189,7 @@ def test_what_the_contract_forbids_is_refused_before_anything_is_written(speaker
             dialog.send(3)
         with pytest.raises(BodyTooLarge):
             dialog.send(Ask(text="x" * 1_000_000))
-    with speaker.client.dialog(Client.new_id()) as old, pytest.raises(NotInContract):
+    with speaker.client.dialog(Client.new_id()) as old, pytest.raises(WrongDirection):
         old.send(Answer())
     assert [type(operation) for operation in speaker.written()[0].operations] == [Begin]
 
@@ -297,3 +299,135 @@ def test_making_a_client_does_no_io() -> None:
     """It may be made before a fork, and where no Kafka is."""
     with Client("web", Kafka("127.0.0.1:1")) as client, client.dialog(Client.new_id()):
         pass
+
+
+BUYER = Service("buyer", accepts=[SALES], ignores=[Ask])
+
+
+class Acceptor(Speaker):
+    """A client of a service that accepts dialogs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broker.create_service("buyer", 4)
+        self.client = LocalClient(BUYER, Kafka("memory"), MemoryCommands(self.broker, "buyer"))
+
+    def written(self) -> list[Command]:
+        partitions = self.broker.topics["conv.buyer.commands"]
+        return [decode_command(record.value() or b"") for records in partitions for record in records]
+
+
+def test_a_client_speaks_on_the_side_that_its_handle_names() -> None:
+    """The side of the target may send what the target sends; its commands have its side and the key of its group."""
+    acceptor = Acceptor()
+    conversation = Client.new_id()
+    with acceptor.client.dialog(f"{conversation}:target@account-7") as dialog:
+        dialog.send(Answer())
+        dialog.set_timer(timedelta(minutes=1))
+        dialog.end()
+    (command,) = acceptor.written()
+    assert (command.from_initiator, command.key, command.conversation_id) == (
+        False,
+        "account-7",
+        UUID(conversation).bytes,
+    )
+    assert [type(operation) for operation in command.operations] == [Send, SetTimer, End]
+    assert dialog.id == f"{conversation}:target@account-7"
+
+
+def test_a_wrong_message_on_the_accepted_side_is_refused_before_anything_is_written() -> None:
+    acceptor = Acceptor()
+    with acceptor.client.dialog(f"{Client.new_id()}:target") as dialog:
+        with pytest.raises(WrongDirection):
+            dialog.send(Ask())
+        with pytest.raises(NotInContract):
+            dialog.send(3)
+        with pytest.raises(NotInContract):
+            dialog.send(b"", type="Nonsense")
+        with pytest.raises(BodyTooLarge):
+            dialog.send(Answer.model_construct(text="x" * 1_000_000))
+    assert acceptor.written() == []
+
+
+# -- many dialogs in one call --------------------------------------------------------------------------------------
+
+
+def test_many_dialogs_begin_in_one_call_with_a_result_for_each(speaker: Speaker) -> None:
+    ids = [Client.new_id() for _ in range(2_500)]
+    begun = speaker.client.begin_dialogs("shop", SALES, ((id_, Ask(text=str(n))) for n, id_ in enumerate(ids)))
+    assert begun == [Begun(id_, None) for id_ in ids]
+    written = speaker.written()
+    assert len(written) == 2_500
+    assert {type(operation) for command in written for operation in command.operations} == {Begin, Send}
+
+
+def test_a_begin_that_fails_hinders_no_other(speaker: Speaker) -> None:
+    good, wrong = Client.new_id(), Client.new_id()
+    begun = speaker.client.begin_dialogs(
+        "shop",
+        SALES,
+        [(wrong, Answer()), Opening(good, Ask(), group="g"), (wrong, Ask(text="x" * 1_000_000)), ("x", Ask())],
+    )
+    assert [type(it.error) for it in begun] == [WrongDirection, type(None), BodyTooLarge, LocalError]
+    assert [it.id for it in begun] == [wrong, f"{good}@g", wrong, "x"]
+    assert len(speaker.written()) == 1
+
+
+def test_a_wrong_service_is_found_before_the_second_command(speaker: Speaker) -> None:
+    taken: list[int] = []
+
+    def openings() -> Iterator[tuple[str, Ask]]:
+        for n in range(100):
+            taken.append(n)
+            yield Client.new_id(), Ask()
+
+    with pytest.raises(UnknownService):
+        speaker.client.begin_dialogs("shpo", SALES, openings())
+    assert taken == [0]
+    with pytest.raises(UnknownContract):
+        speaker.client.begin_dialogs("shop", OTHER, openings())
+    with pytest.raises(LocalError, match="pairs of an id and a body"):
+        speaker.client.begin_dialogs("shop", SALES, [Ask()])  # type: ignore[list-item]
+    assert speaker.written() == []
+
+
+def test_at_most_a_window_of_commands_is_under_way() -> None:
+    """The memory of a call does not grow with the number of dialogs, apart from its results."""
+    under_way, most = set[int](), [0]
+
+    class Confirmation(Future[None]):
+        """A confirmation that comes as soon as it is waited for."""
+
+        def result(self, timeout: float | None = None) -> None:
+            under_way.discard(id(self))
+
+    class Slow:
+        def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+            future = Confirmation()
+            under_way.add(id(future))
+            most[0] = max(most[0], len(under_way))
+            kept.append(future)
+            return future
+
+        def close(self) -> None: ...
+
+    kept: list[Future[None]] = []
+    client = LocalClient(WEB, Kafka("memory"), Slow())
+    openings = ((Client.new_id(), Ask()) for _ in range(3_000))
+    assert all(it.error is None for it in client.begin_dialogs("shop", SALES, openings))
+    assert most[0] == UNDER_WAY
+    assert under_way == set()
+
+
+def test_a_command_that_kafka_does_not_confirm_says_how_to_repeat_it() -> None:
+    class Silent:
+        def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+            return Future()
+
+        def close(self) -> None: ...
+
+    client = LocalClient(WEB, Kafka("memory"), Silent())
+    client.timeout = timedelta(milliseconds=10)
+    (begun,) = client.begin_dialogs("shop", SALES, [(Client.new_id(), Ask())])
+    assert isinstance(begun.error, NotAccepted)
+    assert "same id=" in str(begun.error)

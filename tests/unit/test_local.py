@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import Future
 from datetime import timedelta
 
 import pytest
 from pydantic import BaseModel
 
 from conversations import (
+    Client,
     Contract,
     Dialog,
     LocalError,
     PeerError,
     RequestTimeout,
     Service,
+    Status,
     UnknownContract,
     UnknownService,
     local,
@@ -67,7 +71,7 @@ def test_the_client_may_have_another_name() -> None:
 
 def test_a_time_out_names_the_service() -> None:
     """It says who did not answer."""
-    with local(doubler()) as client, pytest.raises(RequestTimeout, match=r"no reply from doubler .* worker of it"):
+    with local(doubler()) as client, pytest.raises(RequestTimeout, match="no reply from doubler on dialog"):
         client.request("doubler", DOUBLES, Ask(n=1), reply=Answer, timeout=timedelta(0)).result()
 
 
@@ -105,3 +109,60 @@ def test_a_contract_nobody_declares_any_more_lets_nothing_arrive() -> None:
     side = unknown_side("Forgotten", initiator=True)
     assert side.receivers == {}
     assert side.on_error is None
+
+
+def test_a_time_out_says_whether_the_request_has_left_this_side() -> None:
+    """Not confirmed by Kafka, not taken up by the worker, or sent: three different things to look at."""
+
+    class Silent:
+        """A sink that loses commands. It confirms none of them, or all."""
+
+        def __init__(self, *, confirms: bool) -> None:
+            self.confirms = confirms
+
+        def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+            future: Future[None] = Future()
+            if self.confirms:
+                future.set_result(None)
+            return future
+
+        def close(self) -> None: ...
+
+    def late(client: Client) -> RequestTimeout:
+        with pytest.raises(RequestTimeout) as error:
+            client.request("doubler", DOUBLES, Ask(n=1), reply=Answer, timeout=timedelta(milliseconds=10)).result()
+        return error.value
+
+    with local(doubler()) as client:
+        for confirms, text in ((False, "Kafka has not confirmed"), (True, "has not taken the request up")):
+            client._sinks[client.service_name] = Silent(confirms=confirms)
+            error = late(client)
+            assert text in str(error)
+            assert error.acknowledged is False
+
+
+def test_a_reader_tells_of_services_in_memory() -> None:
+    service = doubler()
+    with local(service) as client:
+        with client.begin_dialog("doubler", DOUBLES) as dialog:
+            dialog.send(Ask(n=4))
+            dialog.end()
+        view = client.reader(service).wait(f"{dialog.id}:target", timeout=9 * SECOND).result()
+        assert view.status is Status.ENDED
+
+
+def test_a_coroutine_waits_for_a_view() -> None:
+    service = doubler()
+
+    async def ask(client: Client) -> None:
+        async with client.begin_dialog("doubler", DOUBLES) as dialog:
+            dialog.send(Ask(n=4))
+            dialog.end()
+        async with client.reader(service) as reader:
+            view = await reader.wait(f"{dialog.id}:target", timeout=9 * SECOND)
+            assert view.is_over
+            with pytest.raises(RequestTimeout, match="not seen yet"):
+                await reader.wait(client.new_id(), timeout=timedelta(0))
+
+    with local(service) as client:
+        asyncio.run(ask(client))

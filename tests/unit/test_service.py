@@ -131,8 +131,9 @@ def test_async_handlers_are_known_as_such() -> None:
 def test_two_contracts_of_one_name_are_a_mistake() -> None:
     """Nobody could say which one a record means."""
     again = Contract("Sales", sent_by_initiator=[Ask])
-    with pytest.raises(DeclarationError, match="two different contracts 'Sales'"):
+    with pytest.raises(DeclarationError, match="two different contracts 'Sales'") as refused:
         Service("s", accepts=[SALES, again])
+    assert refused.value.code == 8404
     Service("s", accepts=[SALES, SALES])
 
 

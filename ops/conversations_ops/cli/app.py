@@ -15,6 +15,7 @@ from conversations_ops.cli import (
     dead_letters,
     declarations,
     demo,
+    dialogs,
     events,
     queue,
     redrive,
@@ -43,6 +44,7 @@ app.add_typer(codes.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
+app.add_typer(dialogs.app, name="dialogs")
 app.add_typer(queue.app, name="queue")
 app.add_typer(events.app)
 app.add_typer(redrive.app, name="redrive")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -77,6 +75,9 @@ def list_letters(
     as_json: Json = False,
 ) -> None:
     """List the letters that wait for your decision, each with the number of records that wait behind it.
+
+    DEADLINE is the end of the dialog's lifetime: then the message and the records behind it become detached dead letters, and the dialog is
+    broken with -8489.
 
     With --detached, list the letters of closed dialogs and of records that were set aside. No dialog waits for these letters.
 
@@ -398,7 +399,7 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
         if as_json:
             show({name: [one_letter.plain(it) for it in found]}, "", as_json=True)
         elif found:
-            show({}, _table(found), as_json=False)
+            show({}, one_letter.table(found), as_json=False)
         else:
             show(
                 {},
@@ -432,29 +433,3 @@ def _list_groups(kafka: Kafka, service: str, by: By, over: bool, as_json: bool) 
 def _is_letter(it: Parked) -> bool:
     """Return True if the message waits for a decision: it is held, or its policy turned the queue off."""
     return it.held or bool(it.queue_off and it.failure)
-
-
-def _table(found: list[Parked]) -> str:
-    rows = []
-    for it in found:
-        message = f"{it.what} #{it.number}" if it.number >= 0 else it.what.lower()
-        rows.append((it.letter, message, it.peer, f"{it.attempts}x", it.behind, _age(it), _next(it), it.failure))
-    headers = ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "WHAT")
-    return as_text(headers, rows, whole=("BEHIND", "WAITS", "NEXT"))
-
-
-def _age(it: Parked) -> str:
-    return _short(time.time() - it.since / 1_000_000)
-
-
-def _next(it: Parked) -> str:
-    if it.queue_off:
-        return "queue is off"
-    return "you decide" if it.due is None else f"in {_short(it.due / 1_000_000 - time.time())}"
-
-
-def _short(seconds: float) -> str:
-    try:
-        return str(timedelta(seconds=max(0, round(seconds))))
-    except OverflowError:
-        return f"{round(seconds)} s"

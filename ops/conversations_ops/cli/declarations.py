@@ -95,8 +95,8 @@ def apply(
     """Create the topics of services, correct the settings of existing topics, and write the services to the catalog.
 
     If a topic has a safer setting, for example a longer retention, this setting is kept. No record is deleted. Each change
-    is printed as a line, and so is each effect that the new release has on messages in flight. The plain topics to which services publish
-    belong to others: the command names the missing ones, and neither creates nor changes any.
+    is printed as a line, and so is each effect that the new release has on messages in flight. The plain topics to which services publish,
+    and from which they read, belong to others: the command names the missing ones, and neither creates nor changes any.
 
     \b
     Examples:
@@ -169,6 +169,10 @@ def _summary(service: Service[Any]) -> dict[str, Any]:
         "accepts": [_contract(side) for side in sides if not side.initiator],
         "initiates": [_contract(side) for side in sides if side.initiator],
         "publishes": sorted(service.publishes),
+        "reads": [
+            {"topic": it.topic, "to": it.to, "contract": it.contract.name, "start": it.start, "function": it.name}
+            for _, it in sorted(service.feeds.items())
+        ],
     }
 
 
@@ -199,6 +203,11 @@ def _text(summary: dict[str, Any]) -> str:
             lines += [f"    receives  {name:24} {_named(handler)}" for name, handler in contract["receives"].items()]
             lines += [f"    {name:33} {_named(handler)}" for name, handler in contract["events"].items()]
     lines += [f"  publishes to topic {topic}" for topic in summary["publishes"]]
+    for it in summary["reads"]:
+        lines.append(f"  reads from topic {it['topic']} ({it['start']})")
+        lines.append(
+            f"    begins    {it['contract']} with {it['to']:{max(1, 19 - len(it['contract']))}} def {it['function']}"
+        )
     return "\n".join(lines)
 
 

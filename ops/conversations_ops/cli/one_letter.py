@@ -1,14 +1,19 @@
-"""Shows one letter, as text and as JSON: a message for which a dialog waits, or a letter that no dialog waits for."""
+"""Shows letters, as text and as JSON: a message for which a dialog waits, or a letter that no dialog waits for."""
 
 from __future__ import annotations
 
+import time
 from base64 import b64encode
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from conversations.protocol import letters
 from conversations.protocol.code_table import of_error
+from conversations.protocol.codes import LIFETIME
 from conversations.protocol.parked import Parked
-from conversations_ops.console.times import moment
+from conversations_ops.console.tables import as_text
+from conversations_ops.console.times import ahead, moment
 from conversations_ops.operate.open_letters import KeptLetter, OpenLetter
 from conversations_ops.printable import counted, one_line
 from conversations_ops.printable import lines as indented
@@ -30,7 +35,12 @@ WHY = {
 """Why no dialog waits for a letter, by the reason of the letter."""
 
 
-_DECISIONS = {letters.SKIPPED: "skipped", letters.EDITED: "edited", letters.PARKED_AT_END: "its dialog was ended"}
+_DECISIONS = {
+    letters.SKIPPED: "skipped",
+    letters.EDITED: "edited",
+    letters.PARKED_AT_END: "its dialog was ended",
+    letters.HELD_AT_END: "its dialog was ended",
+}
 """What an operator decided, by the reason of the letter that the decision wrote."""
 
 
@@ -44,7 +54,8 @@ def described(it: Parked, stack: str) -> str:
         f"message       {one_line(message)}",
         f"failed        {counted(it.attempts, 'time')} since {moment(it.since)}: {one_line(it.failure)}",
         f"behind it     {counted(it.behind, 'record')}, {it.size} bytes with it",
-        f"next attempt  {_when(it)}",
+        f"next attempt  {when(it)}",
+        f"deadline      {deadline(it)}",
     ]
     if it.number >= 0:
         lines.append(indented(f"body\n{it.body.decode('utf-8', 'backslashreplace')}"))
@@ -58,16 +69,71 @@ def _side(it: Parked) -> str:
     return "initiator" if it.initiator else "target"
 
 
-def _when(it: Parked) -> str:
+def when(it: Parked) -> str:
+    """Say when the next attempt is."""
     if it.queue_off:
         return "when its queue is on"
     return "when an operator decides" if it.due is None else moment(it.due)
 
 
+def until(it: Parked) -> str:
+    """Return the end of the dialog's lifetime in a few words."""
+    return "none" if it.deadline is None else ahead(it.deadline, time.time())
+
+
+def deadline(it: Parked) -> str:
+    """Say when the lifetime of the dialog ends, and what happens then."""
+    if it.deadline is None:
+        return "none: the dialog has no end of its lifetime"
+    lost = "this message becomes a dead letter" if it.number >= 0 else "the handler does not run any more"
+    also = f" like the {counted(it.behind, 'record')} behind it" if it.behind else ""
+    return f"the dialog's lifetime ends {until(it)}: then {lost}{also}, and the dialog is broken with {LIFETIME.number}"
+
+
+def table(found: Sequence[Parked]) -> str:
+    """Return a table of parked messages and handlers, one line for each."""
+    rows = []
+    for it in found:
+        message = f"{it.what} #{it.number}" if it.number >= 0 else it.what.lower()
+        rows.append(
+            (
+                it.letter,
+                message,
+                it.peer,
+                f"{it.attempts}x",
+                it.behind,
+                _age(it),
+                _next(it),
+                until(it),
+                it.failure,
+            )
+        )
+    headers = ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "DEADLINE", "WHAT")
+    return as_text(headers, rows, whole=("BEHIND", "WAITS", "NEXT", "DEADLINE"))
+
+
+def _age(it: Parked) -> str:
+    return _short(time.time() - it.since / 1_000_000)
+
+
+def _next(it: Parked) -> str:
+    if it.queue_off:
+        return "queue is off"
+    return "you decide" if it.due is None else f"in {_short(it.due / 1_000_000 - time.time())}"
+
+
+def _short(seconds: float) -> str:
+    try:
+        return str(timedelta(seconds=max(0, round(seconds))))
+    except OverflowError:
+        return f"{round(seconds)} s"
+
+
 def plain(it: Parked) -> dict[str, Any]:
     """Return the fields of a failed message or handler for JSON."""
     fields = {**it._asdict(), "held": it.held, "since": moment(it.since)}
-    fields["due"] = None if it.due is None else moment(it.due)
+    for name in ("due", "deadline"):
+        fields[name] = None if fields[name] is None else moment(fields[name])
     try:
         fields["body"] = it.body.decode()
     except UnicodeDecodeError:
@@ -115,7 +181,8 @@ def described_kept(kept: KeptLetter) -> str:
 
 
 def _decision(it: OpenLetter) -> str:
-    return f"{_DECISIONS.get(it.reason, 'decided')} by {it.decided_by}: {it.decided_why}"
+    where = " (events --event DIALOG_ENDING has its reason)" if it.decided_why.startswith("command ") else ""
+    return f"{_DECISIONS.get(it.reason, 'decided')} by {it.decided_by}: {it.decided_why}{where}"
 
 
 def _error(code: int) -> str:

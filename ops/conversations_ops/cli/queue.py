@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import time
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
-from conversations_ops.console.times import moment
+from conversations_ops.console.times import ahead, moment
 from conversations_ops.operate.queues import Queue, queues
 from conversations_ops.printable import counted, one_line
 
@@ -53,6 +54,9 @@ def show_queues(
     """Show which queues are off and why, and how many messages wait for them. The queue of each partition has its own line.
 
     Without --all, partitions are left out whose queue is on and for which no message waits. With --json, all are there.
+
+    DEADLINE is the first end of a lifetime among the dialogs that wait: then the messages of this dialog become dead letters, and it is
+    broken with -8489.
 
     \b
     Examples:
@@ -145,11 +149,12 @@ def _show(found: list[Queue], *, every: bool) -> None:
 def _table(found: list[Queue]) -> str:
     rows = [
         (it.service, it.partition, "OFF" if it.off else "on", moment(it.since) if it.off else "", it.by, it.reason,
-         it.dialogs, it.messages)
+         it.dialogs, it.messages, "" if it.deadline is None else ahead(it.deadline, time.time()))
         for it in found
     ]  # fmt: skip
-    return as_text(("SERVICE", "PARTITION", "QUEUE", "SINCE", "BY", "WHY", "DIALOGS", "MESSAGES"), rows)
+    return as_text(("SERVICE", "PARTITION", "QUEUE", "SINCE", "BY", "WHY", "DIALOGS", "MESSAGES", "DEADLINE"), rows)
 
 
 def _plain(it: Queue) -> dict[str, Any]:
-    return {**it._asdict(), "since": moment(it.since) if it.off else None}
+    deadline = None if it.deadline is None else moment(it.deadline)
+    return {**it._asdict(), "since": moment(it.since) if it.off else None, "deadline": deadline}

@@ -74,6 +74,12 @@ def moment(at: int) -> str:
         return f"{at} us"
 
 
+def ahead(at: int, now: float) -> str:
+    """Write a time in microseconds since 1970 with its distance from ``now`` (seconds since 1970): ``in 5h3m (2026-09-01T12:30:00+00:00)``."""
+    seconds = at / 1_000_000 - now
+    return f"{f'in {written(timedelta(seconds=seconds))}' if seconds > 0 else 'now'} ({moment(at)})"
+
+
 def plain(it: Any) -> Any:
     """Return a copy of plain data in which each ``datetime`` is a text in UTC, so that the data can be written as JSON."""
     if isinstance(it, dict):

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from conversations.config import Kafka, WorkerSettings
-from conversations.crew import Crew, kafka_worker
+from conversations.crew import Crew, kafka_feeders, kafka_worker
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused
+from conversations.feeds import Feeder
 from conversations.interpreter import relax
 from conversations.service import Service
 from conversations.worker import Worker
@@ -200,13 +201,13 @@ def _hold(
         log_lines.configure(f"{service.name} {slot}", level=spec.log_level, as_json=spec.log_json)
         kafka = Kafka(spec.bootstrap, namespace=spec.namespace, settings=spec.settings)
         directory = None if spec.state is None else Path(spec.state) / service.name / slot
-        worker = kafka_worker(
-            service, kafka, dataclasses.replace(settings, slot=slot), state_directory=directory, loop=loop.made
-        )
+        settings = dataclasses.replace(settings, slot=slot)
+        worker = kafka_worker(service, kafka, settings, state_directory=directory, loop=loop.made)
+        feeders = kafka_feeders(service, kafka, settings)
         reports.send("started", slot=slot)
         relax()
         try:
-            with Crew([worker], kafka) as crew, _reported(worker, reports):
+            with Crew([worker], kafka, feeders) as crew, _reported(worker, feeders, reports):
                 orders.on_stop(crew.stop)
                 crew.await_end()
         except Exception as error:  # noqa: BLE001 - classified, logged and reported
@@ -225,13 +226,13 @@ def _judge(error: Exception, worker: Worker) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _reported(worker: Worker, reports: Reports) -> Iterator[None]:
-    """Report the condition of the worker once a second while the block runs."""
+def _reported(worker: Worker, feeders: Sequence[Feeder], reports: Reports) -> Iterator[None]:
+    """Report the condition of the worker and of its feeds once a second while the block runs."""
     over = threading.Event()
 
     def report() -> None:
         while True:
-            reports.send("status", **worker.condition())
+            reports.send("status", **worker.condition(), feeds=[feeder.condition() for feeder in feeders])
             if over.wait(REPORT_EVERY):
                 return
 

@@ -203,11 +203,10 @@ class Child:
             "pid": None if process is None else process.pid,
             "state": self.state(),
             "restarts": self.restarts,
-            "kafka": status.get("kafka"),
-            "clock_off_seconds": status.get("clock_off_seconds"),
-            "brake_on": status.get("brake_on"),
+            **{name: status.get(name) for name in ("kafka", "clock_off_seconds", "brake_on")},
             "partitions": status.get("partitions", []),
             "counts": status.get("counts", {}),
+            "feeds": status.get("feeds", []),
         }
 
 

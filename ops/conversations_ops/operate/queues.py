@@ -39,6 +39,11 @@ class Queue(NamedTuple):
     """Number of dialogs that wait until the queue is on."""
     messages: int
     """Number of records that wait in these dialogs."""
+    deadline: int | None = None
+    """Time at which the lifetime of the first of these dialogs ends, microseconds since 1970; None if none of them ends.
+
+    Then the records that wait in this dialog become dead letters.
+    """
 
 
 def queues(kafka: Kafka, service: str = "") -> list[Queue]:
@@ -85,6 +90,7 @@ def _queue(kafka: Kafka, table: dict[bytes, bytes], service: str, number: int) -
     return Queue(
         service, number, row.off, row.off_since, row.off_by, row.off_reason, row.rollbacks,
         len(waits), sum(it.behind + (it.number >= 0) for it in waits),
+        min((it.deadline for it in waits if it.deadline is not None), default=None),
     )  # fmt: skip
 
 

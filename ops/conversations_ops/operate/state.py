@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
@@ -32,8 +32,10 @@ def services(kafka: Kafka, wanted: str = "") -> Sequence[str]:
     return [wanted] if wanted else with_topics(kafka, known)
 
 
-def tables(kafka: Kafka, service: str, kinds: Sequence[bytes]) -> dict[int, dict[bytes, bytes]]:
-    """Return the current rows of the given kinds, by partition and key.
+def tables(
+    kafka: Kafka, service: str, kinds: Sequence[bytes], wanted: Callable[[bytes], bool] | None = None
+) -> dict[int, dict[bytes, bytes]]:
+    """Return the current rows of the given kinds, by partition and key. ``wanted`` may leave out keys, so that fewer rows are in memory.
 
     Raises:
         LogError: the topic cannot be read.
@@ -43,7 +45,7 @@ def tables(kafka: Kafka, service: str, kinds: Sequence[bytes]) -> dict[int, dict
         for records in follower.parts_to_the_end(PATIENCE):
             for record in records:
                 key, value, table = record.key() or b"", record.value(), found[record.partition()]
-                if key[:1] not in kinds:
+                if key[:1] not in kinds or (wanted is not None and not wanted(key)):
                     continue
                 if value is None:
                     table.pop(key, None)

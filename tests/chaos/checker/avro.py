@@ -70,7 +70,7 @@ ENVELOPE, COMMAND, ENDPOINT, TOMBSTONE, GROUP, WAITING, UNACKNOWLEDGED, PARTITIO
     Schema,
     (
         "envelope.v1",
-        "command.v2",
+        "command.v3",
         "endpoint.v3",
         "tombstone.v2",
         "group.v1",

@@ -11,6 +11,7 @@ from conversations.config import Kafka
 from conversations.kafka.admin import apply
 from conversations.protocol import letters as names
 from conversations.protocol import rows
+from conversations.protocol.codes import NOT_CONVERSING
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
@@ -32,6 +33,8 @@ class Planted:
         apply(self.kafka, [ServiceDeclaration(DESK), ServiceDeclaration("clerk")], 1, 1)
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         self.dialog = uuid4()
+        self.odd = uuid4()
+        """A broken dialog whose names, key and error are hostile text."""
         self.letter = f"{DESK}.queue-0-7"
         """Name of the letter whose message waits for an operator."""
         self.over = f"{DESK}.queue-0-9"
@@ -53,7 +56,11 @@ class Planted:
     def _plant_rows(self) -> None:
         topic = service_topic(self.kafka.namespace, DESK, STATE)
         self._plant_parked(topic, self.dialog, 7)
+        self._plant_odd(topic, self.odd)
         broken = uuid4()
+        self.put(topic, rows.numbered(rows.HELD, rows.identity(self.dialog.bytes, initiator=False), 3), b"none")
+        self.put(topic, rows.ENDPOINT + b"short", b"none")
+        self.put(topic, rows.WAITING + bytes(8), b"none")
         self.put(topic, rows.PARK + rows.identity(broken.bytes, initiator=False), b"none")
         self.put(topic, rows.ENDPOINT + rows.identity(broken.bytes, initiator=False), b"none")
         self.put(topic, rows.letter_key("x.queue", 9), bytes(8))
@@ -75,6 +82,18 @@ class Planted:
         )
         head = rows.WaitingRow(f"x.{DESK}.queue", offset, 0, True, 4, b"k", b"", encode(task))
         self.put(topic, rows.numbered(rows.PARKED, own, 0), rows.encode_waiting(head))
+
+    def _plant_odd(self, topic: str, dialog: UUID) -> None:
+        endpoint = Endpoint(
+            dialog.bytes, True, contract=TEXT, service=DESK, peer=TEXT, key=TEXT, peer_key=TEXT, expires_at=1 << 61
+        )
+        endpoint.fail(NOT_CONVERSING, TEXT)
+        own = rows.identity(dialog.bytes, initiator=True)
+        self.put(topic, rows.ENDPOINT + own, rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)))
+        prefix = Prefix(dialog.bytes, True, TEXT, DESK, TEXT, TEXT, False, 0, -1)
+        said = Envelope(prefix, Kind.MESSAGE, 0, -1, message_type=TEXT, content_type=TEXT, body=b"")
+        row = rows.WaitingRow(TEXT, -1, 0, False, 0, TEXT.encode(), b"", encode(said))
+        self.put(topic, rows.numbered(rows.DELAYED, own, 1 << 40), rows.encode_waiting(row))
 
     def _plant_letters(self) -> None:
         topic, text = service_topic(self.kafka.namespace, DESK, DEAD_LETTER), TEXT.encode()

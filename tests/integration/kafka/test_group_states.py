@@ -76,7 +76,7 @@ def test_a_partition_that_was_not_read_for_long_is_read_from_its_start(kafka: Ka
     committed(kafka, b"1")
     assert read(states) == [b"1"]
     (partition,) = states._partitions.values()
-    partition.groups[NAME] = b"deleted meanwhile, and the mark of the deletion is gone"
+    partition.rows[rows.GROUP][NAME] = b"deleted meanwhile, and the mark of the deletion is gone"
     partition.read_at -= Periods().deletes_kept / 2 / SECOND
     assert read(states) == [b"1"]
 

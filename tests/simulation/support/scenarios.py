@@ -3,7 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
-from conversations import Then, WorkerSettings
+from conversations import Contract, Then, WorkerSettings
 from conversations.config import Limits
 from conversations.protocol.identifiers import uuid_text
 from conversations.testing import PeerDialog, Simulation
@@ -321,6 +321,34 @@ def expiring(world: World) -> None:
         forgotten(sim)
 
 
+def renewing(world: World) -> None:
+    """Dialogs break while their messages are on their way, again and again. Each message is handled once, in order, or comes back."""
+    world.at_least(workers=2, crash=0.1, move=0.1)
+    random = world.random
+    contract = Contract(
+        "Counting", sent_by_initiator=[Add], sent_by_target=[Total], lifetime=timedelta(minutes=5), resend="automatic"
+    )
+    with world.simulation(services.counter()) as sim:
+        web = sim.peer("web")
+        dialogs = [web.begin_dialog("counter", contract) for _ in range(3)]
+        for _ in range(random.randrange(2, 6)):
+            for dialog in dialogs:
+                if not dialog.ended and random.random() < 0.7:
+                    dialog.send(Add(amount=random.randrange(10)))
+            if random.random() < 0.5:
+                sim.broker.stop = lambda out: out.topic.endswith(".counter.queue") and random.random() < 0.5
+            sim.advance(timedelta(seconds=random.randrange(1, 200)))
+            if random.random() < 0.5:
+                sim.broker.resume()
+        sim.broker.resume()
+        sim.run()
+        sim.check_invariants()
+        sim.advance(timedelta(minutes=40))
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+        forgotten(sim)
+
+
 def relaying(world: World) -> None:
     """Each message begins a new dialog, which may belong to another partition, by a command in the same transaction."""
     with world.simulation(services.hub()) as sim:
@@ -460,5 +488,5 @@ def forgotten(sim: Simulation) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     saga, counting, echoing, forgetting, scattering, ringing, quarrelling,
-    moving, overlapping, refusing, misdating, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking,
+    moving, overlapping, refusing, misdating, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking, renewing,
 )  # fmt: skip

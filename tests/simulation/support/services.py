@@ -50,7 +50,11 @@ class Ring(BaseModel):
 
 
 COUNTING = Contract("Counting", sent_by_initiator=[Add], sent_by_target=[Total])
+UNKEPT = Contract("Counting", sent_by_initiator=[Add], sent_by_target=[Total], resend="off")
+"""The same for an initiator that keeps nothing."""
 ECHO = Contract("Echo", sent_by_any=[Say])
+UNKEPT_ECHO = Contract("Echo", sent_by_any=[Say], resend="off")
+"""For an initiator that keeps nothing: the target keeps what it does not accept."""
 NOTICES = Contract("Notices", sent_by_initiator=[Heard])
 SCATTERING = Contract("Scattering", sent_by_initiator=[Scatter], sent_by_target=[Gathered])
 WORK = Contract("Work", sent_by_initiator=[Part], sent_by_target=[PartDone])

@@ -161,6 +161,8 @@ class Workshop:
         def work(task: Task, dialog: Dialog[Kept]) -> None:
             if task.stuck:
                 self.gates.pass_through(task.name)
+            if task.name == "bad":
+                raise ValueError(task.name)
             if task.name == "timer":
                 dialog.set_timer(timedelta(seconds=1))
             self._finish(task.name, task.n, dialog)

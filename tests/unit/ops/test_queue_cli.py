@@ -2,7 +2,7 @@
 
 import pytest
 
-from conversations_ops.cli.queue import _show
+from conversations_ops.cli.queue import _plain, _show
 from conversations_ops.operate.queues import Queue
 
 
@@ -30,3 +30,11 @@ def test_all_lists_every_partition(capsys: pytest.CaptureFixture[str]) -> None:
     lines, rest = shown(capsys, queue("a", 0), queue("a", 1), queue("b", 0, "operator"), every=True)
     assert [line.split("\t")[:3] for line in lines[1:]] == [["a", "0", "on"], ["a", "1", "on"], ["b", "0", "OFF"]]
     assert rest == ""
+
+
+def test_the_first_end_of_a_lifetime_is_the_deadline(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = queue("b", 0, "policy", dialogs=2)._replace(deadline=1_000_000)
+    (_, line), _ = shown(capsys, waits)
+    assert line.endswith("\tnow (1970-01-01T00:00:01+00:00)")
+    assert _plain(waits)["deadline"] == "1970-01-01T00:00:01+00:00"
+    assert _plain(queue("b", 0))["deadline"] is None

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conversations_ops.console.times import instant, minute, moment, span, written
+from conversations_ops.console.times import ahead, instant, minute, moment, span, written
 
 
 def test_spans_are_read_and_written() -> None:
@@ -15,6 +15,12 @@ def test_spans_are_read_and_written() -> None:
     assert written(timedelta(minutes=2, seconds=5)) == "2m5s"
     assert written(timedelta(hours=1)) == "1h0m"
     assert written(timedelta(0)) == "0s"
+
+
+def test_a_time_ahead_has_its_distance() -> None:
+    assert ahead(7_500_000_000, 0) == "in 2h5m (1970-01-01T02:05:00+00:00)"
+    assert ahead(7_500_000_000, 7_500) == "now (1970-01-01T02:05:00+00:00)"
+    assert ahead(1 << 61, 0) == f"in 26687997d19h ({1 << 61} us)"
 
 
 @pytest.mark.parametrize("text", ["", "5", "h", "1.5h", "-1h", "99999999d", "1 h"])

@@ -56,6 +56,35 @@ def test_an_end_that_nobody_waits_for_sends_nothing(state: State) -> None:
     assert endpoint.state is State.CLOSED
 
 
+@pytest.mark.parametrize("state", [State.STARTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR])
+def test_an_error_that_nobody_waits_for_sends_nothing(state: State) -> None:
+    """END WITH ERROR is then an END."""
+    endpoint = make(state=state)
+    assert endpoint.end_with_error(5, "no") is None
+    assert endpoint.state is State.CLOSED
+
+
+def test_an_error_of_the_application_takes_the_next_number() -> None:
+    """It is sequenced, as an END is; an error of the system is not."""
+    endpoint = conversing(3)
+    assert endpoint.end_with_error(5, "no") == Transmit(Kind.ERROR, 3, 5, "no")
+    assert endpoint.state is State.DISCONNECTED_OUTBOUND
+
+
+def test_after_the_peers_end_this_side_may_set_a_timer_and_end_but_not_send() -> None:
+    """8429; the END of this side is told to nobody."""
+    endpoint = conversing()
+    assert endpoint.receive(envelope(Kind.END, 0), 0, 10) is Reaction.END
+    states = [endpoint.state]
+    with pytest.raises(DialogEnded) as refused:
+        endpoint.send()
+    assert refused.value.code == 8429
+    endpoint.set_timer(5)
+    assert endpoint.end() is None
+    states.append(endpoint.state)
+    assert states == [State.DISCONNECTED_INBOUND, State.CLOSED]
+
+
 def test_an_error_before_the_peers_first_message_is_told_without_a_number() -> None:
     """The peer has sent something that is on its way: it must hear that nobody will take it."""
     endpoint = make(initiator=False)
@@ -102,12 +131,15 @@ def test_messages_that_cross_our_end_are_discarded_and_counted() -> None:
     assert endpoint.owes_ack(0)
 
 
-def test_an_error_that_meets_our_end_is_dropped() -> None:
-    """Service Broker's fire-and-forget: a side that ended hears no more."""
+def test_an_error_that_meets_our_end_is_told_to_the_application() -> None:
+    """Service Broker drops it. Then a side that said END hears nothing of messages that the peer has not accepted (fire and forget)."""
     endpoint = conversing()
     endpoint.end()
-    assert endpoint.receive(envelope(Kind.ERROR, 0, code=3), 0, 10) is Reaction.DISCARD
-    assert endpoint.state is State.CLOSED
+    assert endpoint.receive(envelope(Kind.ERROR, 0, code=3), 0, 10) is Reaction.ERROR
+    assert endpoint.error is not None
+    before = endpoint.state
+    endpoint.end()
+    assert (before, endpoint.state) == (State.ERROR, State.CLOSED)
 
 
 def test_an_error_jumps_over_a_gap() -> None:
@@ -209,6 +241,24 @@ def test_a_lifetime_breaks_a_conversation_with_8489() -> None:
     assert endpoint.due(HOUR) == [Due.LIFETIME]
     assert endpoint.error is not None
     assert endpoint.error.code == -8489
+
+
+@pytest.mark.parametrize(
+    ("state", "after"),
+    [
+        (State.STARTED_OUTBOUND, State.ERROR),
+        (State.CONVERSING, State.ERROR),
+        (State.DISCONNECTED_INBOUND, State.ERROR),
+        (State.STARTED_INBOUND, State.CLOSED),
+        (State.DISCONNECTED_OUTBOUND, State.ERROR),
+    ],
+)
+def test_the_end_of_a_lifetime_is_told_to_the_application(state: State, after: State) -> None:
+    """Before the first message, no application knows of the dialog. After its END, its last messages may not have been accepted."""
+    endpoint = make(state=state)
+    assert endpoint.due(HOUR) == [Due.LIFETIME]
+    assert endpoint.state is after
+    assert (endpoint.error is not None) == (after is State.ERROR)
 
 
 def test_a_copy_of_what_is_held_stays_one_when_the_dialog_has_broken() -> None:

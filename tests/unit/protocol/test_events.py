@@ -44,6 +44,7 @@ WRITTEN: dict[Event, str] = {
     events.CommandRefused(OTHER, 8426, "why"): f'{{"event": "COMMAND_REFUSED", {HEAD}, "command": "{OTHER}", "code": 8426, "why": "why"}}',
     events.Returned(OTHER, events.Outcome.HANDLED): f'{{"event": "RETURNED", {HEAD}, "command": "{OTHER}", "outcome": "handled"}}',
     events.Resubmitting("orders", 7, ID, OTHER, ("l",), "a", "r"): f'{{"event": "RESUBMITTING", "service": "orders", "at": 7, "conversation": "{ID}", "dialog": "{OTHER}", "letters": ["l"], "by": "a", "reason": "r"}}',
+    events.DialogEnding("orders", 7, ID, True, "end with error", 7, "a", "r", "c"): f'{{"event": "DIALOG_ENDING", "service": "orders", "at": 7, "conversation": "{ID}", "initiator": true, "action": "end with error", "code": 7, "by": "a", "reason": "r", "command": "c"}}',
     events.RedriveStop("rd-1", 7, "a", "r"): '{"event": "REDRIVE_STOP", "redrive": "rd-1", "at": 7, "by": "a", "reason": "r"}',
 }  # fmt: skip
 COUNTED: list[tuple[ToolEvent, str]] = [

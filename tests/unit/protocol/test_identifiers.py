@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conversations.errors import LocalError
-from conversations.protocol.identifiers import RANDOM_BITS, drawn_at, handle, read_handle, uuid7, uuid_text
+from conversations.protocol.identifiers import RANDOM_BITS, Handle, drawn_at, read_handle, uuid7, uuid_text
 
 times = st.integers(0, (1 << 48) * 1_000 - 1)
 bits = st.integers(0, (1 << RANDOM_BITS) - 1)
@@ -41,16 +41,17 @@ def test_other_ids_have_no_age() -> None:
 keys = st.text(min_size=1, max_size=20)
 
 
-@given(times, bits, keys | st.none())
-def test_a_handle_says_how_to_address_a_dialog(now: int, random: int, key: str | None) -> None:
-    """Id and key come back; the key is only written down when it is another."""
+@given(times, bits, keys | st.none(), st.booleans())
+def test_a_handle_says_how_to_address_a_dialog(now: int, random: int, key: str | None, initiator: bool) -> None:
+    """Id, key and side come back; the key is only written down when it is another, the side only if it is the target's."""
     drawn = uuid7(now, random)
-    text = handle(drawn.bytes, key or str(drawn))
-    assert read_handle(text) == (drawn.bytes, key or str(drawn))
-    assert ("@" in text) == (key is not None)
+    name = Handle(drawn.bytes, key or str(drawn), initiator)
+    assert read_handle(name.text) == name
+    assert ("@" in name.text) == (key is not None)
+    assert name.text.startswith(f"{drawn}:target") == (not initiator)
 
 
-@pytest.mark.parametrize("text", ["", "x", "@key", "not-a-uuid@key"])
+@pytest.mark.parametrize("text", ["", "x", "@key", "not-a-uuid@key", ":target", "x:target@key"])
 def test_another_text_is_not_a_handle(text: str) -> None:
     """8426."""
     with pytest.raises(LocalError) as refused:
@@ -60,4 +61,4 @@ def test_another_text_is_not_a_handle(text: str) -> None:
 
 def test_a_handle_is_as_short_as_it_can_be() -> None:
     """A dialog of its own group is named by its id alone."""
-    assert handle(UUID(int=7).bytes, str(UUID(int=7))) == str(UUID(int=7))
+    assert Handle(UUID(int=7).bytes, str(UUID(int=7))).text == str(UUID(int=7))

@@ -13,6 +13,7 @@ from conversations.errors import UndecodableRecord
 from conversations.protocol import rows
 from conversations.protocol.effects import Failure
 from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.fences import Chain, Fence
 from conversations.protocol.partition_row import PartitionRow, decode_partition, encode_partition
 from conversations.protocol.registry import Schema
 from conversations.protocol.states import State
@@ -41,6 +42,12 @@ def endpoints(draw: st.DrawFn) -> Endpoint:
     endpoint.asked = draw(st.integers(0, 3))
     endpoint.discarded, endpoint.dead_lettered = draw(counts), draw(counts)
     endpoint.handled, endpoint.stateful = draw(longs), draw(st.booleans())
+    endpoint.resends, endpoint.fence, endpoint.renews = (
+        draw(st.booleans()),
+        draw(st.sampled_from(Fence)),
+        draw(st.booleans()),
+    )
+    endpoint.chain = draw(st.none() | st.builds(Chain, st.integers(1, 3), ids, counts))
     code = draw(st.integers(-(1 << 31), (1 << 31) - 1).filter(bool))
     endpoint.error = draw(st.none() | st.builds(Failure, st.just(code), texts))
     return endpoint
@@ -48,7 +55,7 @@ def endpoints(draw: st.DrawFn) -> Endpoint:
 
 def fields_of(endpoint: Endpoint) -> dict[str, Any]:
     """The row as the schema describes it, written down without the encoder."""
-    error = endpoint.error or Failure(0, "")
+    error, chain = endpoint.error or Failure(0, ""), endpoint.chain or Chain(0, b"", 0)
     return {
         "wake": endpoint.wake().to_bytes(8, "big"), "contract": endpoint.contract, "peer": endpoint.peer, "key": endpoint.key, "peer_key": endpoint.peer_key,
         "origin": endpoint.origin, "expires_at": -1 if endpoint.expires_at == NEVER else endpoint.expires_at,
@@ -58,13 +65,15 @@ def fields_of(endpoint: Endpoint) -> dict[str, Any]:
         "held": len(endpoint.inbound.held), "discarded": endpoint.discarded,
         "dead_lettered": endpoint.dead_lettered, "code": error.code, "description": error.description,
         "missing": sorted(endpoint.inbound.missing), "handled": endpoint.handled, "stateful": endpoint.stateful,
+        "resends": endpoint.resends, "fence": int(endpoint.fence), "renews": endpoint.renews,
+        "generation": chain.generation, "first_conversation": chain.first, "first_number": chain.number,
     }  # fmt: skip
 
 
 @given(endpoints())
 def test_the_hand_written_row_is_byte_for_byte_fastavros(endpoint: Endpoint) -> None:
     """Marker, fingerprint and every field, as any Avro library would write them."""
-    source = schemas.load("endpoint", 2)
+    source = schemas.load("endpoint", 3)
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(source), fields_of(endpoint))
     row = rows.encode_endpoint(endpoint, rows.encode_constant(endpoint))
@@ -91,13 +100,23 @@ def test_an_endpoint_comes_back_from_its_row(endpoint: Endpoint) -> None:
 def test_a_row_of_an_older_release_is_read_and_does_not_count(endpoint: Endpoint) -> None:
     source = schemas.load("endpoint", 1)
     out = io.BytesIO()
-    known = {name: value for name, value in fields_of(endpoint).items() if name not in {"handled", "stateful"}}
+    names = [it["name"] for it in source["fields"]]
+    known = {name: value for name, value in fields_of(endpoint).items() if name in names}
     fastavro.schemaless_writer(out, fastavro.parse_schema(source), known)
     row = Schema(source).head + out.getvalue()
     again, constant = rows.decode_endpoint(rows.identity(endpoint.conversation, endpoint.initiator), row, "s")
     again.finished()
     assert (again.handled, again.stateful, constant) == (-1, False, rows.encode_constant(endpoint))
-    assert fields_of(again) | {"held": 0, "wake": 0} == known | {"held": 0, "wake": 0, "handled": -1, "stateful": False}
+    later = {
+        "resends": False,
+        "fence": 0,
+        "renews": False,
+        "generation": 0,
+        "first_conversation": b"",
+        "first_number": 0,
+    }
+    not_there = {"held": 0, "wake": 0, "handled": -1, "stateful": False} | later
+    assert fields_of(again) | {"held": 0, "wake": 0} == known | not_there
     assert rows.contract_of(row).decode() == endpoint.contract
 
 

@@ -115,7 +115,8 @@ def test_fingerprints_are_those_of_the_avro_specification() -> None:
     assert fingerprint("null").hex() == "8a8f25cce724dd63"  # type: ignore[arg-type]  # 63dd24e7cc258f8a, little endian
     assert fingerprint("string").hex() == "c70345637248018f"  # type: ignore[arg-type]
     assert fingerprint(schemas.load("command", 1)).hex() == "bf8a5da4331c51c8"
-    assert command.CURRENT.fingerprint.hex() == "c651570734a8cf19"
+    assert fingerprint(schemas.load("command", 2)).hex() == "c651570734a8cf19"
+    assert command.CURRENT.fingerprint.hex() == "5186392dbbcfa278"
 
 
 def test_registering_is_idempotent_and_refuses_what_is_no_schema() -> None:

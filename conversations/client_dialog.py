@@ -1,0 +1,256 @@
+"""Dialogs of a client. Each write is a block, whose end writes all its requests as one command."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from conversations.bodies import codec_of
+from conversations.config import Limits
+from conversations.errors import BodyTooLarge, DialogEnded, LocalError, NotAccepted, NotInContract, WrongDirection
+from conversations.ports import CommandSink
+from conversations.protocol import admission, codes
+from conversations.protocol.codes import LocalCode
+from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
+from conversations.protocol.contract import Contract
+from conversations.protocol.identifiers import Handle, uuid_text
+from conversations.protocol.limits import COMMAND_BYTES, DESCRIPTION_LIMIT, OPERATIONS, sendable
+from conversations.protocol.times import later
+
+
+def now() -> int:
+    """Return the time of this machine in microseconds since 1970."""
+    return time.time_ns() // 1_000
+
+
+class Writer(Protocol):
+    """The client of a dialog: it knows the service, and writes the commands."""
+
+    service_name: str
+    timeout: timedelta
+    limits: Limits
+
+    def contracts(self, *, initiates: bool) -> Sequence[Contract]:
+        """Return the contracts that the service initiates, or those that it accepts."""
+
+    def sink(self) -> CommandSink:
+        """Return the connection for commands."""
+
+
+class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextManager["ClientDialog"]):
+    """A dialog, for use by a client in a block.
+
+    The end of the block writes all its requests as one command. So the requests take effect together. If a block only begins a dialog, the
+    other service learns of the dialog with the first message of a later block.
+    """
+
+    def __init__(self, client: Writer, name: Handle, contract: Contract | None, begin: Begin | None = None) -> None:
+        self._client = client
+        self._name = name
+        self._contract = contract
+        self._operations: list[Operation] = [] if begin is None else [begin]
+        self._idempotency_key = ""
+        self._ended = False
+        self._inside = False
+        self.to = ""
+        """The service that the catalog must name; empty if the block begins no dialog, or its dialog may wait for the service."""
+
+    @property
+    def id(self) -> str:
+        """Id for ``Client.dialog``, valid in every process.
+
+        It is the conversation id. If the service accepted the dialog, ``:target`` follows. If the group has another key than the
+        conversation id, ``@`` and this key follow.
+        """
+        return self._name.text
+
+    def send(self, body: object, /, *, type: str | None = None, key: str | None = None) -> None:  # noqa: A002 - `type` is the word of this domain
+        """Note a message to send.
+
+        Args:
+            body: the body. The message type decides its kind: a model, a mapping for an Avro schema, bytes, or None.
+            type: name of the message type. Needed if several message types have the body's class.
+            key: idempotency key. If several blocks of a dialog have the same key, only the first block takes effect. A key is
+                remembered for the period ``command_life``.
+
+        Raises:
+            DialogEnded, NotInContract, WrongDirection, InvalidBody, BodyTooLarge: the message is not noted.
+        """
+        self._check_open(codes.SEND_REFUSED)
+        message_type = self._outgoing(body, type)
+        codec = codec_of(message_type)
+        data = codec.encode(body)
+        limit = self._client.limits.body_bytes
+        if len(data) > limit:
+            raise admission.body_too_large(len(data), limit)
+        if key is not None:
+            self._idempotency_key = key
+        self._operations.append(Send(message_type.name, codec.content_type, data))
+
+    def _outgoing(self, body: object, name: str | None) -> Any:
+        initiator = self._name.initiator
+        if self._contract is not None:
+            return self._contract.outgoing(body, name, initiator)
+        # The client does not know the contract of the dialog. So the message must be one that this side may send under some contract.
+        found, wrong = {}, None
+        for contract in self._client.contracts(initiates=initiator):
+            try:
+                fitting = contract.outgoing(body, name, initiator)
+            except WrongDirection as error:
+                wrong = error
+            except NotInContract:
+                continue
+            else:
+                found[fitting.name] = fitting
+        if len(found) == 1:
+            return found.popitem()[1]
+        if wrong is not None and not found:
+            raise wrong
+        verb = "initiates" if initiator else "accepts"
+        why = f"{len(found)} message types of" if found else "no message type of"
+        raise NotInContract(
+            f"{why} the contracts that service {self._client.service_name!r} {verb} fit {body!r:.80}; "
+            "name one with type=, and make the client with the Service object"
+        )
+
+    def end(self) -> None:
+        """Note the request to end this side.
+
+        Raises:
+            DialogEnded: an earlier request of this block ended the dialog (8427).
+        """
+        self._check_open(codes.END_REFUSED)
+        self._ended = True
+        self._operations.append(End())
+
+    def end_with_error(self, code: int, description: str) -> None:
+        """Note the request to end this side with an error. The messages that this block has noted are dropped.
+
+        Raises:
+            DialogEnded: an earlier request of this block ended the dialog (8427).
+            LocalError: the code is not positive (8419), or the description is missing (8422).
+        """
+        self._check_open(codes.END_REFUSED)
+        admission.check_error(code, description)
+        self._ended = True
+        self._operations = [operation for operation in self._operations if isinstance(operation, Begin)]
+        self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
+
+    def set_timer(self, after: timedelta) -> None:
+        """Note the request to set the dialog's timer. The time begins when the owner of the dialog carries out the command.
+
+        Raises:
+            DialogEnded: an earlier request of this block ended the dialog (8458).
+            LocalError: the block begins the dialog, and the timer is not due before the end of its lifetime (8410). In other blocks, the
+                owner of the dialog refuses the command.
+        """
+        self._check_open(codes.TIMER_REFUSED)
+        due = later(0, admission.micros(after, "a timer"))
+        begun = self._operations[0] if self._operations else None
+        if isinstance(begun, Begin) and begun.lifetime > 0:
+            admission.check_timer_time(due, begun.lifetime)
+        self._operations.append(SetTimer(due))
+
+    def cancel_timer(self) -> None:
+        """Note the request to cancel the dialog's timer."""
+        self._check_open(codes.TIMER_REFUSED)
+        self._operations.append(SetTimer(-1))
+
+    def _check_open(self, code: LocalCode) -> None:
+        if not self._inside:
+            raise LocalError(
+                "a client's write is a block: use the verbs inside `with dialog:` or `async with dialog:`; "
+                "the end of the block sends the requests"
+            )
+        if self._ended:
+            raise DialogEnded(f"the dialog was ended in this block ({code.number})", code=code)
+
+    # -- leaving the block --------------------------------------------------------------------------
+
+    def append(self) -> concurrent.futures.Future[None] | None:
+        """Write the noted requests as one command. The future ends when Kafka has it; None if there are no requests.
+
+        Raises:
+            BodyTooLarge: the requests do not fit into one command (8459). Nothing was written.
+        """
+        operations, self._operations = self._operations, []
+        if not operations:
+            return None
+        if len(operations) > OPERATIONS:
+            raise BodyTooLarge(
+                f"the block makes {len(operations)} requests; at most {OPERATIONS} fit into one command (8459)"
+            )
+        command = Command(
+            secrets.token_bytes(16), self._name.conversation, self._name.initiator, self._name.key, self._idempotency_key,
+            self._client.service_name, now(), tuple(operations),
+        )  # fmt: skip
+        value = encode_command(command)
+        if len(value) > COMMAND_BYTES:
+            raise admission.command_too_large("the requests of the block have", len(value))
+        return self._client.sink().append_async(self._name.key.encode(), value, to=self.to)
+
+    def __enter__(self) -> Self:
+        self._inside = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write the requests of the block and wait until Kafka has them.
+
+        Raises:
+            NotAccepted: Kafka did not confirm the command in time.
+            UnknownService: the catalog does not name the service with which the block begins a dialog (8490). Nothing was written.
+            BodyTooLarge: the requests do not fit into one command (8459). Nothing was written.
+        """
+        self._inside = False
+        if kind is not None:
+            return
+        future = self.append()
+        if future is not None:
+            try:
+                future.result(self._client.timeout.total_seconds())
+            except TimeoutError:
+                raise self.unconfirmed() from None
+
+    async def __aenter__(self) -> Self:
+        self._inside = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write the requests of the block as ``__exit__`` does, but without blocking the event loop."""
+        self._inside = False
+        if kind is not None:
+            return
+        future = self.append()
+        if future is not None:
+            try:
+                async with asyncio.timeout(self._client.timeout.total_seconds()):
+                    await asyncio.wrap_future(future)
+            except TimeoutError:
+                raise self.unconfirmed() from None
+
+    def unconfirmed(self) -> NotAccepted:
+        """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""
+        if self._contract is not None:
+            again = (
+                f"begin it again with the same id={uuid_text(self._name.conversation)!r}, in a block with the same requests: they take effect only "
+                "once. Draw the id before the block, with client.new_id()"
+            )
+        elif self._idempotency_key:
+            again = f"repeat the block with the same key={self._idempotency_key!r:.80}: it takes effect only once"
+        else:
+            again = "a repetition of the block could take effect a second time; blocks with send(..., key=KEY) can be repeated"
+        waited = self._client.timeout.total_seconds()
+        return NotAccepted(
+            f"dialog {self.id}: not confirmed within {waited:g} s. The requests may still take effect: {again}"
+        )

@@ -1,0 +1,364 @@
+"""``conversations dialogs``: lists and shows dialogs, and ends one side of a dialog."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from conversations.config import Kafka
+from conversations.errors import LocalError
+from conversations.protocol.codes import LIFETIME, NOT_CONVERSING
+from conversations.protocol.command import Cleanup, End, EndWithError
+from conversations.protocol.identifiers import read_handle
+from conversations.protocol.states import State
+from conversations_ops.cli import completion, one_dialog
+from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.kafka_options import Command, kafka_of
+from conversations_ops.cli.output import Json, failures, show, show_error
+from conversations_ops.console.exit_codes import EXIT_CODES, Exit
+from conversations_ops.console.search_path import search_here
+from conversations_ops.console.tables import as_text
+from conversations_ops.console.times import ahead, span
+from conversations_ops.host.targets import HandlerLoop, entered
+from conversations_ops.operate.dialog_ends import NAMES, Ending, check, finish
+from conversations_ops.operate.dialogs import STATES, Selector, Side, dialogs, sides_of
+from conversations_ops.operate.open_letters import Request, open_letters
+from conversations_ops.printable import counted, one_line
+
+app = typer.Typer(
+    help="List and show dialogs, and end one side of a dialog.",
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+)
+
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="Id of the dialog: `dialogs list`, `dialog.id` and every letter and event have it."
+    ),
+]
+OfService = Annotated[
+    str, typer.Option("--service", autocompletion=completion.services, help="The service whose side is meant.")
+]
+
+
+@app.command("list", epilog=EXIT_CODES, cls=Command)
+def list_dialogs(
+    context: typer.Context,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="[SERVICE]",
+            autocompletion=completion.services,
+            help="Only sides of this service: its name, or a target module:attribute. Default: all services.",
+        ),
+    ] = "",
+    service: Annotated[
+        str, typer.Option(autocompletion=completion.services, help="The same as the argument SERVICE.")
+    ] = "",
+    contract: Annotated[str, typer.Option(help="Only dialogs under this contract.")] = "",
+    state: Annotated[
+        str, typer.Option(metavar="STATE", help=f"Only sides in this state: {', '.join(STATES.values())}.")
+    ] = "",
+    peer: Annotated[str, typer.Option(help="Only dialogs with this peer.")] = "",
+    pending: Annotated[
+        bool,
+        typer.Option("--with-pending", help="Only sides with something that waits: held, waiting, parked or delayed."),
+    ] = False,
+    older_than: Annotated[
+        str,
+        typer.Option(metavar="SPAN", help="Only dialogs that began at least so long ago, e.g. 90s, 15m, 1h30m or 7d."),
+    ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="List also closed sides, as long as their tombstones are kept.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="List at most so many sides, the oldest dialogs first.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """List the open sides of dialogs, with their numbers, what waits, and when their lifetime ends.
+
+    SENT, ACKED, ACCEPTED and HANDLED count envelopes: sent by this side, acknowledged by the peer, accepted from the peer, and handled.
+    A closed side has fewer facts, because its tombstone does not know its contract and its peer.
+
+    \b
+    Examples:
+      conversations dialogs list orders --with-pending
+      conversations dialogs list --peer bank --older-than 1d
+      conversations dialogs list orders --state error --json | jq -r '.dialogs[].conversation'
+      conversations dialogs list shop.orders:service --all
+    """
+    if target and service:
+        raise typer.BadParameter("give the service once: as the argument, or with --service")
+    wanted = Selector(contract, _state(state), peer, pending, _span(older_than), every)
+    kafka = kafka_of(context)
+    with failures(as_json=as_json):
+        found = dialogs(kafka, _named(target or service), wanted)
+    shown = found[:limit]
+    if as_json:
+        show({"dialogs": [one_dialog.plain(it) for it in shown], "total": len(found)}, "", as_json=True)
+        return
+    if not found:
+        show({}, "no such dialog" if wanted != Selector() else "no dialog is open", as_json=False)
+        return
+    show({}, _table(shown), as_json=False)
+    if rest := len(found) - len(shown):
+        typer.echo(f"{counted(rest, 'more side')} (--limit lists more)", err=True)
+
+
+@app.command("show", epilog=EXIT_CODES, cls=Command)
+def show_dialog(
+    context: typer.Context,
+    conversation: Id,
+    service: Annotated[
+        str,
+        typer.Option(
+            "--service",
+            autocompletion=completion.services,
+            help="A service of the dialog. Then only its state and its peer's are read, which is faster.",
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Show a dialog: both sides, if both services are in the namespace.
+
+    For each side: its state, the numbers of both directions, what waits, the failed message and its next attempt, the timer, the end of the
+    lifetime, the group, and its open letters.
+
+    \b
+    Examples:
+      conversations dialogs show 0199c1f2-0000-7000-8000-000000000001
+      conversations dialogs show 0199c1f2-0000-7000-8000-000000000001 --json | jq '.sides[].deadline'
+
+    Exit codes: 0 shown, 2 no such dialog, 3 Kafka unreachable.
+    """
+    kafka, own = kafka_of(context), _id(conversation)
+    with _answering(as_json):
+        sides = sides_of(kafka, own, service)
+        letters = {
+            name: [it for it in open_letters(kafka, name) if it.conversation == sides[0].name]
+            for name in dict.fromkeys(it.service for it in sides)
+        }
+        told = [
+            {**one_dialog.plain(it), "open_letters": [letter.letter for letter in letters[it.service]]} for it in sides
+        ]
+        show({"conversation": sides[0].name, "sides": told}, one_dialog.described(sides, letters), as_json=as_json)
+
+
+@app.command("end", epilog=EXIT_CODES, cls=Command)
+def end(
+    context: typer.Context,
+    conversation: Id,
+    service: OfService = "",
+    side: Annotated[
+        str, typer.Option(metavar="SIDE", help="initiator or target: needed if one service has both sides.")
+    ] = "",
+    code: Annotated[int | None, typer.Option("--error", min=1, help="End with this error code for the peer.")] = None,
+    description: Annotated[str, typer.Option(help="Error text for the peer; needed with --error.")] = "",
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    as_json: Json = False,
+) -> None:
+    """End one side of a dialog, as its application would do it. Messages that wait at this side become dead letters.
+
+    Without --error, the peer gets an END after all messages that were sent. With --error, the peer gets the error, and envelopes that wait for
+    the peer's topic are not sent.
+
+    \b
+    Examples:
+      conversations dialogs end 0199c1f2-0000-7000-8000-000000000001 --service orders --reason INC-4711
+      conversations dialogs end 0199c1f2-0000-7000-8000-000000000001 --service orders --error 410 --description "Order withdrawn." --reason INC-4711
+
+    Exit codes: 0 the owner has ended it, 1 refused or not answered, 2 no such dialog or not possible in its state, 3 Kafka unreachable.
+    """
+    if (code is None) == bool(description):
+        raise typer.BadParameter("--error CODE and --description TEXT go together: the peer gets both")
+    ending: Ending = End() if code is None else EndWithError(code, description)
+    check_reason(reason, dry_run=dry_run)
+    kafka, request = kafka_of(context), Request(getpass.getuser(), reason, wait)
+    with _answering(as_json):
+        it = _chosen(sides_of(kafka, _id(conversation), service), service, side)
+        check(it, ending)
+        _carry_out(kafka, it, ending, request, dry_run, as_json)
+
+
+@app.command("cleanup", epilog=EXIT_CODES, cls=Command)
+def cleanup(
+    context: typer.Context,
+    conversation: Id,
+    service: OfService = "",
+    side: Annotated[
+        str, typer.Option(metavar="SIDE", help="initiator or target: needed if one service has both sides.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Close one side of a dialog at once, without telling the peer. For a dialog that cannot end in order. It cannot be undone.
+
+    Messages that wait at this side become dead letters, and messages that arrive later, too. The peer's side stays open until it sends more,
+    or until its lifetime ends. If the peer can still be reached, `dialogs end` is the better command.
+
+    \b
+    Examples:
+      conversations dialogs cleanup 0199c1f2-0000-7000-8000-000000000001 --service orders --dry-run
+      conversations dialogs cleanup 0199c1f2-0000-7000-8000-000000000001 --service orders --reason INC-4711 --yes
+
+    Exit codes: 0 the owner has closed it, 1 refused or not answered, 2 no such dialog, 3 Kafka unreachable.
+    """
+    check_reason(reason, dry_run=dry_run)
+    asks = not yes and not dry_run
+    if asks and (as_json or not sys.stdin.isatty()):
+        raise typer.BadParameter("a cleanup cannot be undone: see its effect with --dry-run, and confirm it with --yes")
+    kafka, request = kafka_of(context), Request(getpass.getuser(), reason, wait)
+    with _answering(as_json):
+        it = _chosen(sides_of(kafka, _id(conversation), service), service, side)
+        check(it, Cleanup())
+        if asks:
+            typer.confirm(one_line(f"{_effect(it, Cleanup())}. Close it?"), abort=True)
+        _carry_out(kafka, it, Cleanup(), request, dry_run, as_json)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def _id(text: str) -> bytes:
+    try:
+        return read_handle(text)[0]
+    except LocalError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _state(text: str) -> State | None:
+    wanted = text.lower().replace("-", " ").replace("_", " ")
+    found = next((state for state, word in STATES.items() if word == wanted), None)
+    if text and found is None:
+        raise typer.BadParameter(f"--state {text}: one of {', '.join(STATES.values())}")
+    return found
+
+
+def _span(text: str) -> timedelta | None:
+    try:
+        return span(text) if text else None
+    except ValueError as error:
+        raise typer.BadParameter(f"--older-than: {error}") from None
+
+
+def _named(text: str) -> str:
+    """Return the name of a service from its name, or from a target.
+
+    Raises:
+        TargetError: the target cannot be found.
+    """
+    if ":" not in text:
+        return text
+    search_here()
+    with HandlerLoop() as loop, entered(text, loop) as found:
+        return found.service.name
+
+
+def _chosen(sides: Sequence[Side], service: str, side: str) -> Side:
+    """Return the side that is meant. An operator need not name it, if only one side is open.
+
+    Raises:
+        typer.BadParameter: several sides may be meant, or no side is.
+    """
+    if side not in ("", "initiator", "target"):
+        raise typer.BadParameter(f"--side {side}: initiator or target")
+    found = [it for it in sides if service in ("", it.service) and side in ("", one_dialog.word(it))]
+    both = ", ".join(f"{it.service} ({one_dialog.word(it)}, {STATES[it.state]})" for it in sides)
+    if not found:
+        raise LookupError(f"this dialog has no such side; it has {both}")
+    still = [it for it in found if it.closed is None] or found
+    if len(still) > 1:
+        raise typer.BadParameter(f"both sides are open, {both}: name one with --service, or with --side")
+    return still[0]
+
+
+# -- effects -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _answering(as_json: bool) -> Iterator[None]:
+    """If the block fails in an expected way, print the error and exit with its code."""
+    with failures(as_json=as_json), refusals("the owner of the dialog", as_json=as_json):
+        try:
+            yield
+        except (LookupError, LocalError) as error:
+            kind = "NotPossible" if isinstance(error, LocalError) else "NoSuchDialog"
+            show_error(str(error), kind, as_json=as_json)
+            raise typer.Exit(Exit.USAGE) from error
+
+
+def _carry_out(kafka: Kafka, it: Side, ending: Ending, request: Request, dry_run: bool, as_json: bool) -> None:
+    command = None if dry_run else finish(kafka, it, ending, request)
+    data = {
+        "conversation": it.name, "service": it.service, "side": one_dialog.word(it), "action": NAMES[type(ending)],
+        "dead_letters": _letters(it, ending), "command": command, "done": not dry_run,
+    }  # fmt: skip
+    show(data, one_line(f"{'would ' if dry_run else ''}{_effect(it, ending)}"), as_json=as_json)
+
+
+def _letters(it: Side, ending: Ending) -> int:
+    """Return the number of messages that become dead letters at once. Held messages wait until the side is closed."""
+    closes = isinstance(ending, Cleanup) or it.state not in (State.STARTED_OUTBOUND, State.CONVERSING)
+    return it.waits.parked.messages + (it.waits.held.messages if closes else 0)
+
+
+def _effect(it: Side, ending: Ending) -> str:
+    where = f"the {one_dialog.word(it)}'s side of {it.name} at {it.service}"
+    count = _letters(it, ending)
+    become = "becomes a dead letter" if count == 1 else "become dead letters"
+    letters = f"; {counted(count, 'message')} of {it.peer} {become}" if count else "; no message becomes a dead letter"
+    delayed = it.waits.delayed.records
+    if isinstance(ending, Cleanup):
+        sent = (
+            f"; {counted(delayed, 'envelope')} for {it.peer} that cannot be sent now become dead letters"
+            if delayed
+            else ""
+        )
+        return (
+            f"close {where} at once; {it.peer} is told nothing, and learns it when it sends more ({NOT_CONVERSING.number}) or when its lifetime "
+            f"ends ({LIFETIME.number}){letters}{sent}"
+        )
+    if it.state in (State.STARTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR):
+        return f"end {where}; {it.peer} gets nothing, because the state is {STATES[it.state]!r}{letters}"
+    if isinstance(ending, EndWithError):
+        dropped = f"; {counted(delayed, 'envelope')} that cannot be sent now are dropped" if delayed else ""
+        return f"end {where} with error {ending.code}; {it.peer} gets the error{letters}{dropped}"
+    return f"end {where}; {it.peer} gets an END after the messages that were sent{letters}"
+
+
+# -- showing -----------------------------------------------------------------------------------------------------------
+
+HEADERS = (
+    "DIALOG", "SIDE", "SERVICE", "CONTRACT", "PEER", "STATE", "SENT", "ACKED", "ACCEPTED", "HANDLED", "WAITS", "LIFETIME ENDS", "ERROR"
+)  # fmt: skip
+
+
+def _table(found: Sequence[Side]) -> str:
+    now = time.time()
+    rows = [
+        (
+            it.name, one_dialog.word(it), it.service, it.contract, it.peer, STATES[it.state], it.sent,
+            "" if it.closed else it.acknowledged, it.accepted, it.handled, _waits(it),
+            "" if it.lifetime_ends is None else ahead(it.lifetime_ends, now), one_dialog.error(it),
+        )
+        for it in found
+    ]  # fmt: skip
+    return as_text(HEADERS, rows, whole=("DIALOG", "SIDE", "LIFETIME ENDS"))
+
+
+def _waits(it: Side) -> str:
+    """Say what waits: the counts of records by kind, and the handlers without a message."""
+    piles = [f"{name} {pile.records}" for name, pile in one_dialog.piles(it) if pile.records]
+    return ", ".join([*piles, *(head.what.lower() for head in it.heads if head.number < 0)])

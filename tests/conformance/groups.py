@@ -1,0 +1,145 @@
+"""Conversation groups: what belongs together, what is locked, and in which order messages are received."""
+
+from tests.conformance import files
+from tests.conformance.row import Chapter, absent, better, different, same
+
+_PRIORITY = "never for records: Kafka reads a partition in order. Important dialogs get a service of their own, with its own topics and workers"
+
+GROUPS = Chapter(
+    "groups",
+    "Groups, locks and the order of receiving",
+    "A conversation group is a **lane** here: the worker calls the handlers of a group one after the other.",
+    (
+        same(
+            "groups.default",
+            "Every dialog is in exactly one group on each side, by default in a group of its own.",
+            "Every dialog is in exactly one group on each side, by default in a group of its own.",
+            f"{files.DIALOG}a_group_has_the_dialog_that_opened_it_and_those_begun_in_it",
+            f"{files.GROUPS}a_dialog_of_ones_own_stays_in_its_group_when_another_group_is_named_after_it",
+        ),
+        same(
+            "groups.own",
+            "A peer has no influence on the groups of this side.",
+            "A peer that uses the key of another peer's dialog gets a group of its own, unless the contract lets it name the group.",
+            f"{files.GROUPS}a_peer_cannot_pull_another_ones_dialog_into_its_group",
+            f"{files.SHARED}the_target_refuses_a_service_that_permits_itself",
+        ),
+        same(
+            "groups.lock",
+            "The group is locked exclusively until the transaction ends, so only one reader works on its dialogs.",
+            "One handler of a group runs at a time, also while an `async def` handler awaits, and also for commands of clients.",
+            f"{files.WAITING}commands_for_a_group_wait_for_its_running_handler_and_others_do_not",
+            f"{files.FAILURES}an_async_handler_is_done_before_the_next_of_its_dialog_begins",
+            f"{files.MEMORY}an_endpoint_dropped_from_memory_shares_its_groups_lane",
+        ),
+        same(
+            "groups.lock.verbs",
+            "Every verb on a dialog of the group takes the lock, and no hint releases it.",
+            "A handler may use every dialog of its group, because it holds the lane until it returns; then its dialogs refuse every request.",
+            f"{files.DIALOG}a_group_may_end_as_a_whole",
+            "tests/unit/test_stale_dialogs.py::test_a_dialog_kept_after_its_handler_returned_raises",
+        ),
+        same(
+            "groups.lock.enqueue",
+            "Arriving messages are put into the queue although the group is locked.",
+            "Messages behind a running handler are accepted and kept as rows.",
+            f"{files.MEMORY}waiting_rows_survive_a_crash",
+            f"{files.WAITING}a_slow_handler_holds_up_its_dialog_and_nobody_else",
+        ),
+        same(
+            "groups.skip-locked",
+            "RECEIVE passes over locked groups, so a long transaction delays only its own group.",
+            "A slow handler delays only its own group, also in one partition.",
+            f"{files.WAITING}a_slow_handler_holds_up_its_dialog_and_nobody_else",
+            f"{files.WAITING}slow_handlers_in_every_place_do_not_hold_up_what_needs_no_handler",
+        ),
+        absent(
+            "groups.priority",
+            "RECEIVE takes the group with the highest priority first, and a priority from 1 to 10 is given when an endpoint is made.",
+            "Dialogs have no priority.",
+            reason=_PRIORITY,
+        ),
+        different(
+            "groups.one-at-a-time",
+            "One RECEIVE returns messages of one group only, as many as TOP allows.",
+            "A handler gets one message; the worker decides how many messages of a group one transaction has.",
+            f"{files.SCHEDULER}the_calls_of_a_run_follow_each_other",
+            f"{files.PARKING}a_long_queue_behind_a_message_drains_in_slices",
+            reason="a batch is a matter of speed, and the worker decides about it",
+        ),
+        different(
+            "groups.order.across",
+            "Inside a group, RECEIVE returns all messages of one dialog before those of the next.",
+            "Inside a group, messages are handled in the order in which they arrived, whatever their dialog.",
+            f"{files.GROUPS}messages_of_a_group_are_handled_in_the_order_in_which_they_arrive",
+            reason="neither side promises an order between dialogs, and the order of arrival makes nobody wait behind a long dialog",
+        ),
+        same(
+            "groups.order.inside",
+            "Inside a dialog, messages are received in the order of their numbers.",
+            "A handler sees message n only when n-1 is settled.",
+            f"{files.MACHINE}what_is_delivered_is_the_prefix_of_what_was_sent",
+            f"{files.SEEDS}the_invariants_hold_in_every_world",
+        ),
+        different(
+            "groups.order.timer",
+            "A DialogTimer is received before all other messages of its dialog.",
+            "The handler of a timer has its turn in the lane of its group, and does not wait for parked messages.",
+            f"{files.PARKING}a_timer_does_not_wait_for_what_is_parked",
+            f"{files.PARKING}a_timer_follows_its_policy_without_parking",
+            reason="the group has one lane in order of arrival; a timer that must stop waiting messages can end the dialog",
+        ),
+        different(
+            "groups.order.error",
+            "An Error is received before all messages of its dialog except a DialogTimer.",
+            "`on_error` comes behind the messages that arrived before the error, and passes parked and held messages.",
+            f"{files.WAITING}an_error_of_the_peer_waits_for_the_running_handler_and_for_what_came_before_it",
+            f"{files.PARKING}a_peer_that_breaks_the_dialog_passes_what_is_parked",
+            f"{files.ENDS}an_error_needs_no_predecessor",
+            reason="the peer sent these messages before it failed, so they are handled as if there were no error",
+        ),
+        same(
+            "groups.order.end",
+            "An EndDialog is received in its place, behind all messages.",
+            "`on_end` is called behind all messages, also behind one that is tried again for hours.",
+            f"{files.PARKING}a_dialog_waits_behind_its_failed_message_and_no_other_does",
+            f"{files.TRAPS}an_end_that_came_before_its_predecessor_waits_as_well",
+        ),
+        same(
+            "groups.parallel",
+            "As many readers work as there are unlocked groups with messages; one dialog with a million messages feeds one reader.",
+            "As many handlers run as there are groups with messages, up to the worker's limit; one dialog feeds one handler.",
+            f"{files.SCHEDULER}handlers_that_wait_run_side_by_side",
+            f"{files.WAITING}slow_handlers_in_every_place_do_not_hold_up_what_needs_no_handler",
+            f"{files.WAITING}a_slow_handler_holds_up_its_dialog_and_nobody_else",
+        ),
+        same(
+            "groups.rollback.place",
+            "After a rollback, the messages are in their old places, in order.",
+            "A message whose handler failed stays in its place, and later messages of its dialog wait behind it.",
+            f"{files.FAILURES}a_second_failure_does_not_reorder",
+            f"{files.FAILURES}what_arrives_in_the_moment_of_unlocking_overtakes_nobody",
+        ),
+        same(
+            "groups.rollback.lost",
+            "After a rollback, the message may belong to another reader, and the first one may not go on with it.",
+            "After a partition has moved, the requests of the former owner's handlers are refused.",
+            f"{files.OWNERS}what_a_lane_finishes_after_the_partition_came_back_is_refused",
+            f"{files.OWNERS}a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed",
+        ),
+        better(
+            "groups.state",
+            "The application keeps the state of a group in tables of its own, under the lock of the group.",
+            "`dialog.group.state` is committed with the other effects of the handler, and is deleted with the group.",
+            f"{files.DIALOG}state_is_shared_by_the_group_and_kept_when_the_handler_returns",
+            f"{files.MEMORY}group_state_goes_with_the_last_tombstone",
+        ),
+        different(
+            "groups.size",
+            "A group has any number of dialogs.",
+            "A group has at most 10,000 dialogs.",
+            f"{files.GROUPS}a_client_begins_no_dialog_in_a_full_group",
+            reason="the row of a group names its dialogs, and a row has a limit of bytes",
+        ),
+    ),
+)
