@@ -231,20 +231,18 @@ class Parking:
         key = active.identity + item.handler
         found = self.retries.get(key)
         if found is None:
-            skipped = sorted(item.envelope.skipped) if isinstance(item, Arrival) else []
-            found = self.retries[key] = Park(
-                rows.ParkRow(since=self._context.now, skipped=skipped), suspect=item.suspect
-            )
+            row = rows.ParkRow(since=self._context.now)
+            row.skipped = sorted(item.envelope.skipped) if isinstance(item, Arrival) else []
+            found = self.retries[key] = Park(row, suspect=item.suspect)
         found.attempted(item.attempts)
         self._wait(active, found, due, failure)
         self._changed.add(rows.RETRY + key)
 
     def skipped_too(self, active: Active, numbers: Iterable[int]) -> bool:
         """Add numbers of skipped messages to the handler that waits for another attempt; return False if no such handler waits."""
-        key = active.identity + rows.SKIPPED
-        if (found := self.retries.get(key)) is not None:
+        if (found := self.retries.get(active.identity + rows.SKIPPED)) is not None:
             found.add_skipped(numbers)
-            self._changed.add(rows.RETRY + key)
+            self._changed.add(rows.RETRY + active.identity + rows.SKIPPED)
         return found is not None
 
     def let_wait(self, item: Item, handler: bytes, due: int, failure: str) -> None:
