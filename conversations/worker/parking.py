@@ -231,8 +231,8 @@ class Parking:
         key = active.identity + item.handler
         found = self.retries.get(key)
         if found is None:
-            row = rows.ParkRow(since=self._context.now)
-            row.skipped = sorted(item.envelope.skipped) if isinstance(item, Arrival) else []
+            skipped = sorted(item.envelope.skipped) if isinstance(item, Arrival) else []
+            row = rows.ParkRow(since=self._context.now, skipped=skipped)
             found = self.retries[key] = Park(row, suspect=item.suspect)
         found.attempted(item.attempts)
         self._wait(active, found, due, failure)
