@@ -240,10 +240,9 @@ class Parking:
 
     def skipped_too(self, active: Active, numbers: Iterable[int]) -> bool:
         """Add numbers of skipped messages to the handler that waits for another attempt; return False if no such handler waits."""
-        key = active.identity + rows.SKIPPED
-        if (found := self.retries.get(key)) is not None:
+        if (found := self.retries.get(active.identity + rows.SKIPPED)) is not None:
             found.add_skipped(numbers)
-            self._changed.add(rows.RETRY + key)
+            self._changed.add(rows.RETRY + active.identity + rows.SKIPPED)
         return found is not None
 
     def let_wait(self, item: Item, handler: bytes, due: int, failure: str) -> None:
