@@ -218,6 +218,7 @@ def test_a_feed_that_is_asked_to_stop_ends_and_its_condition_tells_what_it_did(k
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_feed_outlives_its_broker() -> None:
     """The broker is killed while records are read, and comes back."""
     service, seen = orders()
@@ -230,5 +231,5 @@ def test_a_feed_outlives_its_broker() -> None:
             broker.kill()
             broker.restart()
             append(kafka, name, range(2_000, 2_100))
-            until(lambda: len(set(seen)) >= 2_100, "all records have begun their dialogs", 120)
+            until(lambda: len(set(seen)) >= 2_100, "all records have begun their dialogs", 300)
         assert commands(kafka) == 2_100
