@@ -63,8 +63,8 @@ _STATES: tuple[Row, ...] = (
     better(
         "endpoints.co.peer-end.unsent",
         "Messages that this side has not transmitted when the peer ends are dropped silently.",
-        "They are transmitted when the destination takes records again, and become dead letters of the peer (`after-end`).",
-        f"{files.MEMORY}what_waits_for_a_peer_that_ends_meanwhile_is_a_dead_letter_there",
+        "They become dead letters of their sender with their bytes (`undeliverable`), and `on_error` finds them in `dialog.pending`.",
+        f"{files.MEMORY}what_waits_for_a_peer_that_ends_meanwhile_is_a_dead_letter_of_its_sender",
     ),
     same(
         "endpoints.co.error",
@@ -236,8 +236,8 @@ _VARIANTS: tuple[Row, ...] = (
     better(
         "endpoints.cleanup.rows",
         "WITH CLEANUP deletes the messages of this side's queue and those that it has not transmitted.",
-        "Accepted messages become dead letters, and envelopes that wait for their destination are still sent.",
-        f"{files.ENDS}a_cleanup_keeps_what_is_parked_and_sends_what_waits_for_its_destination",
+        "Accepted messages become dead letters, and so do messages that wait for their destination.",
+        f"{files.ENDS}a_cleanup_keeps_the_bytes_of_what_is_parked_and_of_what_waits_for_its_destination",
     ),
     same(
         "endpoints.lifetime.each-side",

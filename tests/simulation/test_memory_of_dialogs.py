@@ -655,7 +655,7 @@ def test_an_error_drops_what_waits_for_its_destination_and_an_end_does_not() -> 
         assert sim.open_dialogs() == []
 
 
-def test_what_waits_for_a_peer_that_ends_meanwhile_is_a_dead_letter_there() -> None:
+def test_what_waits_for_a_peer_that_ends_meanwhile_is_a_dead_letter_of_its_sender() -> None:
     """Nothing that was said disappears without a trace."""
     with Simulation() as sim:
         sink, web = sim.peer("sink", accepts=[NOTICES]), sim.peer("web")
@@ -670,7 +670,8 @@ def test_what_waits_for_a_peer_that_ends_meanwhile_is_a_dead_letter_there() -> N
         sim.run()
         sim.advance(timedelta(minutes=2))
         assert notices.ended
-        assert [(letter.sequence, letter.reason) for letter in sim.dead_letters("sink")] == [(1, "after-end")]
+        assert sim.dead_letters("sink") == []
+        assert [(letter.sequence, letter.reason) for letter in sim.dead_letters("web")] == [(1, "undeliverable")]
         assert rows_of(sim, "web", rows.DELAYED) == []
         assert sim.open_dialogs() == []
 

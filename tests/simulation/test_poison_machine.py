@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from conversations import Brake, Dialog, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
+from conversations import Brake, Contract, Dialog, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
 from conversations.poison import Subject, hidden_by
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Parked
@@ -24,7 +24,7 @@ from conversations.testing import Faults, PeerDialog, Simulation
 from conversations_ops.operate.redrive.plan import Care, freeze
 from conversations_ops.operate.redrive.selection import Selector
 from tests.simulation.support import records
-from tests.simulation.support.services import ECHO, Say
+from tests.simulation.support.services import ECHO, UNKEPT_ECHO, Say
 from tests.simulation.test_decisions import by_hand
 from tests.simulation.test_parking import texts
 
@@ -145,11 +145,13 @@ class PoisonMachine(RuleBasedStateMachine):
     @initialize(
         policies=st.lists(POLICIES, min_size=1, max_size=3), brake=st.sampled_from([False, False, False, True]),
         partitions=st.sampled_from([1, 1, 2, 3]), workers=st.integers(1, 2), faults=st.none() | FAULTS,
+        contract=st.sampled_from([ECHO, UNKEPT_ECHO]),
     )  # fmt: skip
     def start(
-        self, policies: list[PoisonPolicy], brake: bool, partitions: int, workers: int, faults: Faults | None
-    ) -> None:
-        policies = applied(policies)
+        self, policies: list[PoisonPolicy], brake: bool, partitions: int, workers: int, faults: Faults | None,
+        contract: Contract,
+    ) -> None:  # fmt: skip
+        policies, self.contract = applied(policies), contract
         # Else it would depend on the order within one moment which dialogs are tried before their queue is off.
         alone = any(policy.then is Then.DISABLE_QUEUE for policy in policies)
         self.partitions = DIALOGS if alone else partitions
@@ -171,7 +173,7 @@ class PoisonMachine(RuleBasedStateMachine):
     def begin(self, place: int | None) -> PeerDialog:
         """Begin a dialog, in a certain partition if it must be."""
         while True:
-            dialog = self.sim.peer("web").begin_dialog("moody", ECHO, lifetime=timedelta(days=999))
+            dialog = self.sim.peer("web").begin_dialog("moody", self.contract, lifetime=timedelta(days=999))
             partition = partition_of(dialog.id.encode(), self.partitions)
             if place in (None, partition):
                 self.oracle.talks[dialog.id] = Talk(partition)
@@ -284,11 +286,9 @@ class PoisonMachine(RuleBasedStateMachine):
         self.sim.check_invariants()
 
     def settled(self, conversation: str) -> tuple[list[int], list[int]]:
-        """Numbers that were handled, as their transactions were committed, and those that a letter settles."""
+        """Numbers that were handled, as their transactions were committed, and those that a letter of either side settles."""
         ledger, name = self.sim.broker.ledger, UUID(conversation).bytes
-        found = [
-            it for step in ledger.steps for it in step.letters if it.service == "moody" and it.conversation == name
-        ]
+        found = [it for step in ledger.steps for it in step.letters if it.conversation == name and not it.to_initiator]
         handled = [it.number for it in ledger.handled if it.service == "moody" and it.conversation == name]
         return handled, sorted(it.number for it in found)
 
