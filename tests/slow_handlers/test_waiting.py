@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from conversations import Dialog, PoisonPolicy, Then
+from conversations.config import Periods
 from tests.slow_handlers.support.gated_service import Task, Waiting, Workshop, until
 
 
@@ -95,11 +96,15 @@ def test_an_error_of_the_peer_waits_for_the_running_handler_and_for_what_came_be
 
 
 def test_the_end_of_a_life_waits_for_the_running_handler(shop: Workshop) -> None:
-    """The boss's side ends in time; the shop's when its handler is done, whose answer is too late."""
+    """The boss asks, and its side ends without an answer; the shop's when its handler is done, whose answer is too late."""
     boss, worker = shop.worker(shop.boss), shop.worker()
     shop.ask(Task(name="slow", stuck=True))
     until(lambda: shop.gates.entered("slow"), boss, worker)
+    records = shop.waiting()
     shop.clock.advance(2 * HOUR)
+    until(lambda: shop.waiting() > records, boss, worker)
+    assert boss.counts.closed == 0
+    shop.clock.advance(Periods().fence_for)
     until(lambda: boss.counts.closed == 1, boss, worker)
     other = shop.ask(Task(name="quick"))
     until(lambda: ("quick", 0) in shop.results, boss, worker)
