@@ -264,7 +264,7 @@ class Endpoint(Fencing):
         kind = envelope.kind
         if kind is Kind.MESSAGE or kind is Kind.END:
             if self.state in OVER:
-                if envelope.prefix.resends and envelope.seq >= self.inbound.next:
+                if envelope.prefix.resends and envelope.seq >= self.inbound.next + (kind is Kind.END):
                     return self._unaccepted(envelope)
                 if envelope.seq > self.inbound.next:
                     return self._late(envelope, held_limit)
