@@ -737,4 +737,8 @@ MUTATIONS = (
     Mutation("404-the-end-is-not-committed", f"{_KAFKA_FEEDS}a_feed_that_begins_at_the_end_misses_nothing_later"),
     Mutation("405-starts-without-its-topic", f"{_KAFKA_FEEDS}a_service_does_not_start_without_the_topic"),
     Mutation("406-feeds-of-the-namespace", f"{_FEEDS}a_topic_has_one_function_and_belongs_to_others"),
+    Mutation(
+        "350-the-kept-end-is-not-accepted",
+        "tests/unit/protocol/test_endpoint.py::test_the_kept_end_of_the_peer_is_accepted_after_this_sides_end",
+    ),
 )

@@ -1,5 +1,7 @@
 """Laws of the endpoint that its owner relies on; the properties hold whole conversations to the rest."""
 
+from dataclasses import replace
+
 import pytest
 
 from conversations.errors import DialogEnded
@@ -215,6 +217,26 @@ def test_a_duplicate_is_acknowledged_again() -> None:
     assert endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10) is Reaction.DUPLICATE
     endpoint.owes_ack(0)
     assert endpoint.ack_at < NEVER
+
+
+def test_the_kept_end_of_the_peer_is_accepted_after_this_sides_end() -> None:
+    """A target that ended first counts the initiator's END, though the initiator keeps its messages: nothing is open after it."""
+    endpoint = make(initiator=False)
+    endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10)
+    endpoint.end()
+    kept = Envelope(replace(prefix_of(make()), resends=True), Kind.END, 1, NONE)
+    assert endpoint.receive(kept, 0, 10) is Reaction.DISCARD
+    assert endpoint.inbound.accepted == 1
+
+
+def test_a_kept_message_after_this_sides_end_is_left_to_its_sender() -> None:
+    """Its number is not accepted, so the initiator's row stays and becomes the initiator's letter."""
+    endpoint = make(initiator=False)
+    endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10)
+    endpoint.end()
+    kept = Envelope(replace(prefix_of(make()), resends=True), Kind.MESSAGE, 1, NONE)
+    assert endpoint.receive(kept, 0, 10) is Reaction.DROP
+    assert endpoint.inbound.accepted == 0
 
 
 def test_too_many_held_messages_overflow() -> None:
