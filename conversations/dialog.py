@@ -20,11 +20,10 @@ from conversations.message_info import MessageInfo
 from conversations.pending_messages import PendingMessage
 from conversations.protocol import admission
 from conversations.protocol.codes import END_REFUSED
-from conversations.protocol.command import TRIGGERS, Begin, End, EndWithError, Send, SetTimer, Verb
+from conversations.protocol.command import TRIGGERS, Begin, End, EndWithError, Resend, Send, SetTimer, Verb
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
-from conversations.protocol.fences import Renew
 from conversations.protocol.identifiers import Handle, uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.publications import Headers, Publication, Publications, Text, publication
@@ -51,7 +50,7 @@ class Party(Protocol):
         """The handlers of the service on this side of the contract."""
 
 
-Ask: TypeAlias = tuple[Party, Verb | Renew, int]
+Ask: TypeAlias = tuple[Party, Verb, int]
 """One request of a handler: endpoint, verb, and the time of the request. If the verb has a duration, the duration begins at this time.
 
 It is a plain tuple, because each send makes one, and a tuple is fast to make.
@@ -177,7 +176,7 @@ class Draft:
                 "use the dialog. For later requests use dialog.set_timer(), or Client.dialog() with dialog.handle"
             )
 
-    def ask(self, party: Party, verb: Verb | Renew, at: int = 0) -> None:
+    def ask(self, party: Party, verb: Verb, at: int = 0) -> None:
         """Note one request. If the request has a duration, the duration begins at the time ``at``.
 
         An ``EndWithError`` drops the messages that were noted before on its dialog.
@@ -246,6 +245,20 @@ class Draft:
         if self._states is None:
             self._states = {}
         self._states[party.identity] = state
+
+    def check_resend(self, party: Party) -> None:
+        """Check that what the peer has not accepted can be sent again, and remember that this dialog is over then.
+
+        Raises:
+            DialogEnded: it cannot be sent again (8427).
+        """
+        if self.state_of(party) is not State.ERROR or not party.endpoint.can_renew:
+            raise DialogEnded(
+                "nothing can be sent again: the dialog must be broken by an error that allows it, have messages of its initiator that are not "
+                "acknowledged, and not be the last of three that replaced each other (8427). In on_error, ask error.can_resend and dialog.pending",
+                code=END_REFUSED,
+            )
+        self.leave(party, State.SETTLING)
 
     @property
     def state(self) -> Any:
@@ -422,15 +435,9 @@ class Dialog(Generic[S]):
             DialogEnded: the dialog is not broken (8427), or its error does not allow it (``PeerError.can_resend``), or nothing is pending, or it
                 is the last of three dialogs that replaced each other.
         """
-        draft, party = self._draft, self._party
-        draft.check_open()
-        if draft.state_of(party) is not State.ERROR or not party.endpoint.can_renew:
-            raise DialogEnded(
-                "resend is possible only in on_error, if error.can_resend and dialog.pending is not empty (8427)",
-                code=END_REFUSED,
-            )
-        draft.leave(party, State.SETTLING)
-        draft.ask(party, Renew())
+        self._draft.check_open()
+        self._draft.check_resend(self._party)
+        self._draft.ask(self._party, Resend())
 
     def end(self) -> None:
         """End this side, and cancel the timer. The peer learns of the end after all messages that this side sent before.

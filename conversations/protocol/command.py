@@ -28,6 +28,7 @@ __all__ = [
     "Failed",
     "Operation",
     "Report",
+    "Resend",
     "Resolve",
     "Send",
     "SetTimer",
@@ -86,6 +87,11 @@ class EndWithError:
 @dataclass(slots=True)
 class Cleanup:
     """Close the endpoint without telling the peer."""
+
+
+@dataclass(slots=True)
+class Resend:
+    """Ask the peer of a broken dialog what it has accepted, and send the rest again on a new dialog (design decision 0038)."""
 
 
 @dataclass(slots=True)
@@ -172,10 +178,10 @@ class Report:
     """Report an event after the command has taken effect. ``Report`` is the last operation of its command."""
 
 
-Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer
+Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Resend
 """Requests to a dialog.
 
-A handler's draft, a client's block and a command contain the same kinds of requests. Only operators ask for ``Cleanup``.
+A handler's draft, a client's block and a command contain the same kinds of requests. Only operators ask for ``Cleanup``, and only handlers and operators for ``Resend``.
 """
 Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report
 
@@ -187,7 +193,7 @@ TRIGGERS: dict[type[Verb], Trigger] = {
 _NAMESPACE = "conversations."
 _OPERATIONS: dict[str, type[Operation]] = {
     _NAMESPACE + operation.__name__: operation
-    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick, Resolve, Switch, Settle, Report)
+    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick, Resolve, Switch, Settle, Report, Resend)
 }
 
 

@@ -345,7 +345,7 @@ class DialogEnding(ToolEvent):
     initiator: bool
     """True if this side began the dialog."""
     action: str
-    """``end``, ``end with error`` or ``cleanup``."""
+    """``end``, ``end with error``, ``cleanup`` or ``resend``."""
     code: int
     """Code of the error for the peer; 0 without an error."""
     by: str

@@ -34,10 +34,6 @@ class Fence(IntEnum):
     """The peer did not answer in time, or has forgotten the dialog."""
 
 
-class Renew(NamedTuple):
-    """The request of a handler to send what the peer has not accepted again, on a new dialog. No command has it."""
-
-
 class Chain(NamedTuple):
     """The place of a dialog in its chain of replaced dialogs."""
 

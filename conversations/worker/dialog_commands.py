@@ -32,6 +32,7 @@ from conversations.protocol.command import (
     EndWithError,
     Operation,
     Report,
+    Resend,
     Resolve,
     Send,
     SetTimer,
@@ -124,6 +125,8 @@ def _ask(draft: Draft, active: Active, operation: Operation) -> None:
             check_timer(draft.state_of(active))
             if after >= 0:
                 check_timer_time(later(draft.room.now, after), active.endpoint.expires_at)
+        case Resend():
+            draft.check_resend(active)
         case Begin() | End() | Cleanup():
             pass
         case Switch() | Settle():

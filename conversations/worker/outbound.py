@@ -12,6 +12,7 @@ from conversations.protocol.command import (
     End,
     EndWithError,
     Operation,
+    Resend,
     Send,
     SetTimer,
     Verb,
@@ -29,7 +30,6 @@ from conversations.protocol.envelope import (
     encode_message,
     message_run,
 )
-from conversations.protocol.fences import Renew
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
@@ -50,9 +50,7 @@ def apply(partition: Partition, draft: Draft) -> None:
     for party, verb, at in draft.asks:
         if not isinstance(party, Active):
             raise TypeError("a draft may have only endpoints of its own partition")
-        if isinstance(verb, Renew):
-            _renew(partition, party)
-        elif draft.apart is not None and party.identity in draft.apart:
+        if draft.apart is not None and party.identity in draft.apart:
             apart.setdefault(party.identity, (party, []))[1].append(aged(verb, partition.context.now - at))
         elif isinstance(verb, Send):
             send(partition, party, message_run(verb.message_type, verb.content_type), verb.body)
@@ -60,13 +58,6 @@ def apply(partition: Partition, draft: Draft) -> None:
             _carry_out(partition, party, verb, at)
     for active, operations in apart.values():
         _command(partition, active, operations)
-
-
-def _renew(partition: Partition, active: Active) -> None:
-    if active.endpoint.can_renew:
-        active.endpoint.renew()
-        partition.touch(active)
-        partition.look_in_time(active)
 
 
 def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> None:
@@ -85,6 +76,8 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
         case Cleanup():
             active.endpoint.cleanup()
             conclude(partition, active, told=False)
+        case Resend():
+            resend(partition, active)
         case SetTimer(after) if active.endpoint.state is not State.CLOSED:
             active.endpoint.set_timer(NEVER if after < 0 else later(at, after))
             partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
@@ -122,6 +115,14 @@ def end(partition: Partition, active: Active) -> None:
     if said is not None:
         _say(partition, active, said)
     conclude(partition, active)
+
+
+def resend(partition: Partition, active: Active) -> None:
+    """Ask the peer of a broken dialog what it has accepted, to send the rest again on a new dialog."""
+    if active.endpoint.can_renew:
+        active.endpoint.renew()
+        partition.look_in_time(active)
+        conclude(partition, active)
 
 
 def end_with_error(partition: Partition, active: Active, code: int, description: str) -> None:

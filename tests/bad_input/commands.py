@@ -10,6 +10,7 @@ from conversations.protocol.command import (
     End,
     EndWithError,
     Operation,
+    Resend,
     Send,
     SetTimer,
 )
@@ -102,6 +103,7 @@ MEANT_WRONG = [
     _refused("a body that is too large", 8459, Send("Blob", "application/octet-stream", b"x" * 1_200_000), established=True),
     _refused("a message after the end", 8429, End(), ORDER, established=True),
     _refused("a second end", 8427, End(), End(), established=True),
+    _refused("a resend of a dialog that is not broken", 8427, Resend(), established=True),
     _refused("a timer with the largest possible time", 8410, SetTimer(FAR), established=True),
     _refused("an error with code 0", 8419, EndWithError(0, "why"), established=True),
     _refused("an error with a negative code", 8419, EndWithError(-(1 << 31), "why"), established=True),

@@ -17,6 +17,7 @@ from conversations.protocol.command import (
     Failed,
     Operation,
     Report,
+    Resend,
     Resolve,
     Send,
     SetTimer,
@@ -77,6 +78,7 @@ class Extremes:
                 self.name("done"), self.name("because"),
             ),
             Report: Report,
+            Resend: Resend,
         }  # fmt: skip
         assert self._makers.keys() == set(get_args(Operation)), "an operation has no maker here"
 

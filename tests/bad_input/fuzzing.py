@@ -22,6 +22,7 @@ from conversations.protocol.command import (
     Command,
     End,
     EndWithError,
+    Resend,
     Send,
     SetTimer,
     Tick,
@@ -148,6 +149,7 @@ COMMANDS = [
         (True, (Begin("shop", "Trade", -1, "key"), Send("Order", "application/json", b'{"n": 1}'), End())),
         (False, (EndWithError(7, "why"),)),
         (True, (SetTimer(1_000_000), Cleanup(), Tick())),
+        (True, (Resend(),)),
     ]
 ]
 

@@ -1,6 +1,7 @@
 """Resend: what the target has not accepted is sent again on a new dialog, once, or comes back to the initiator."""
 
 import json
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +12,9 @@ import pytest
 from conversations import Contract, Dialog, PeerError, PoisonPolicy, Service, Then
 from conversations.config import Limits, WorkerSettings
 from conversations.memory.record import MemoryRecord
+from conversations.protocol import rows
+from conversations.protocol.codes import END_REFUSED
+from conversations.protocol.command import Report, Resend
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.topics import QUEUE, events_topic, service_topic
 from conversations.testing import Simulation
@@ -18,6 +22,7 @@ from conversations.testing.ledger import Handled
 from conversations.testing.reading import visible
 from tests.simulation.support import records
 from tests.simulation.support.services import Say
+from tests.simulation.test_decisions import HOLD
 
 HOUR = timedelta(hours=1)
 
@@ -55,12 +60,13 @@ class Target:
 class Source:
     """A service that speaks when a text comes by its inlet, and that keeps what its ``on_error`` is given."""
 
-    def __init__(self, talk: Contract, *, by_hand: bool = False) -> None:
+    def __init__(self, talk: Contract, *, by_hand: bool = False, poison: Sequence[PoisonPolicy] = ()) -> None:
+        self.fails = False
         self.codes: list[int] = []
         self.pending: list[list[str]] = []
         self.replies: list[str] = []
         self.inlet = Contract("Inlet", sent_by_initiator=[Say], lifetime=None)
-        self.service = service = Service("source", accepts=[self.inlet], initiates=[talk])
+        self.service = service = Service("source", accepts=[self.inlet], initiates=[talk], poison=poison)
 
         @service.on(Say, contract=self.inlet)
         def inlet(message: Say, dialog: Dialog) -> None:
@@ -79,6 +85,8 @@ class Source:
 
         @service.on_error(talk)
         def broken(error: PeerError, dialog: Dialog) -> None:
+            if self.fails:
+                raise ValueError(error.code)
             self.codes.append(error.code)
             self.pending.append([message.body.text for message in dialog.pending])
             if by_hand and error.can_resend and dialog.pending:
@@ -174,6 +182,46 @@ def test_on_error_sees_what_is_pending_and_may_send_it_again(by_hand: bool) -> N
         assert undelivered(sim) == ([] if by_hand else [(1, "undeliverable", -8489), (2, "undeliverable", -8489)])
         assert sim.dead_letters("target") == []
         sim.check_invariants()
+
+
+def test_an_operator_sends_again_what_a_failed_handler_of_errors_leaves() -> None:
+    """The handler does not run again: its letter is closed, and the new dialog has the rest."""
+    talk = contract("by-hand", lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk, poison=[HOLD])
+    source.fails = True
+    with Simulation(target.service, source.service, raise_failures=False, partitions=1) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.run()
+        begun = uuid.UUID(target.ids[0].split(":")[0])
+        early = order_resend(sim, begun)
+        assert (early["event"], early["code"]) == ("COMMAND_REFUSED", END_REFUSED.number), "it is not broken"
+        records.lose(sim, lambda to, kind, number: to == "target" and number in (1, 2), only_first=True)
+        web.send(Say(text="b c"))
+        sim.run()
+        sim.advance(timedelta(minutes=6))
+        records.pass_all(sim)
+        sim.run()
+        assert len(records.rows_of(sim, "source", rows.RETRY)) == 1, "the failed handler waits for a decision"
+        assert target.handled == ["a"]
+        done = order_resend(sim, begun)
+        assert done["event"] == "COMMAND_DONE", done
+        sim.advance(timedelta(minutes=1))
+        assert target.handled == ["a", "b", "c"]
+        assert [it["messages"] for it in events_of(sim, "RENEWED")] == [2]
+        assert records.rows_of(sim, "source", rows.RETRY) == []
+        assert order_resend(sim, begun)["event"] == "COMMAND_REFUSED", "it is over"
+        sim.check_invariants()
+
+
+def order_resend(sim: Simulation, conversation: uuid.UUID) -> dict[str, Any]:
+    """Order a resend as an operator, and return the event of the owner's answer."""
+    before = len(events_of(sim, "COMMAND_DONE")) + len(events_of(sim, "COMMAND_REFUSED"))
+    records.command(sim, "source", conversation, Resend(), Report())
+    sim.run()
+    answers = events_of(sim, "COMMAND_DONE") + events_of(sim, "COMMAND_REFUSED")
+    assert len(answers) == before + 1
+    return max(answers, key=lambda it: int(it["at"]))
 
 
 def test_without_resend_the_target_keeps_what_it_does_not_accept() -> None:

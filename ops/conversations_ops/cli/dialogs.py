@@ -1,4 +1,4 @@
-"""``conversations dialogs``: lists and shows dialogs, and ends one side of a dialog."""
+"""``conversations dialogs``: lists and shows dialogs, ends one side of a dialog, and sends again what the peer of a broken dialog has not accepted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from conversations.config import Kafka
 from conversations.errors import LocalError
 from conversations.protocol.codes import LIFETIME, NOT_CONVERSING
-from conversations.protocol.command import Cleanup, End, EndWithError
+from conversations.protocol.command import Cleanup, End, EndWithError, Resend
 from conversations.protocol.identifiers import read_handle
 from conversations.protocol.states import State
 from conversations_ops.cli import completion, one_dialog
@@ -33,7 +33,7 @@ from conversations_ops.operate.open_letters import Request, open_letters
 from conversations_ops.printable import counted, one_line
 
 app = typer.Typer(
-    help="List and show dialogs, and end one side of a dialog.",
+    help="List and show dialogs, end one side of a dialog, and send again what was not accepted.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
@@ -228,6 +228,37 @@ def cleanup(
         _carry_out(kafka, it, Cleanup(), request, dry_run, as_json)
 
 
+@app.command("resend", epilog=EXIT_CODES, cls=Command)
+def resend(
+    context: typer.Context,
+    conversation: Id,
+    service: OfService = "",
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    wait: Wait = 30.0,
+    as_json: Json = False,
+) -> None:
+    """Send what the peer of a broken dialog has not accepted again, in order, on a new dialog. The broken dialog ends.
+
+    For a dialog whose on_error has failed, or waits. The peer is asked first what it has accepted, so nothing is sent twice. If it does not
+    answer in time, or has given up on accepted messages, the messages become dead letters of this service.
+
+    \b
+    Examples:
+      conversations dialogs list orders --state error
+      conversations dialogs resend 0199c1f2-0000-7000-8000-000000000001 --dry-run
+      conversations dialogs resend 0199c1f2-0000-7000-8000-000000000001 --reason INC-4711
+
+    Exit codes: 0 the owner asks the peer, 1 refused or not answered, 2 no such dialog or not possible in its state, 3 Kafka unreachable.
+    """
+    check_reason(reason, dry_run=dry_run)
+    kafka, request = kafka_of(context), Request(getpass.getuser(), reason, wait)
+    with _answering(as_json):
+        it = _chosen(sides_of(kafka, _id(conversation), service), service, "initiator")
+        check(it, Resend())
+        _carry_out(kafka, it, Resend(), request, dry_run, as_json)
+
+
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
@@ -320,6 +351,9 @@ def _effect(it: Side, ending: Ending) -> str:
     become = "becomes a dead letter" if count == 1 else "become dead letters"
     letters = f"; {counted(count, 'message')} of {it.peer} {become}" if count else "; no message becomes a dead letter"
     delayed = it.waits.delayed.records
+    if isinstance(ending, Resend):
+        rest = counted(it.waits.unacknowledged.messages, "message")
+        return f"ask {it.peer} what it has accepted of {it.name}; {rest} without acknowledgement, less what it has accepted, go to a new dialog{letters}"
     if isinstance(ending, Cleanup):
         sent = (
             f"; {counted(delayed, 'envelope')} for {it.peer} that cannot be sent now become dead letters"

@@ -10,6 +10,7 @@ from conversations.protocol.command import (
     Command,
     End,
     EndWithError,
+    Resend,
     Send,
     SetTimer,
     Tick,
@@ -27,6 +28,7 @@ operations = st.one_of(
     st.builds(Cleanup),
     st.builds(SetTimer, longs),
     st.builds(Tick),
+    st.builds(Resend),
 )
 ids = st.binary(min_size=16, max_size=16)
 commands = st.builds(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conversations.protocol.command import Begin, Cleanup, End, EndWithError, Send, SetTimer, Verb, aged
+from conversations.protocol.command import Begin, Cleanup, End, EndWithError, Resend, Send, SetTimer, Verb, aged
 
 TIMER = 60_000_000
 
@@ -31,6 +31,6 @@ def test_a_duration_that_is_over_means_at_once_and_not_never(asked: Verb) -> Non
             assert lifetime == 1
 
 
-@pytest.mark.parametrize("asked", [Send("T", "", b""), End(), EndWithError(7, "no"), Cleanup()])
+@pytest.mark.parametrize("asked", [Send("T", "", b""), End(), EndWithError(7, "no"), Cleanup(), Resend()])
 def test_what_has_no_duration_stays_what_it_is(asked: Verb) -> None:
     assert aged(asked, 10) is asked
