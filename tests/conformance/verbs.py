@@ -209,10 +209,10 @@ VERBS = Chapter(
         different(
             "verbs.end.cleanup",
             "WITH CLEANUP is an option of END for the owner of the queue.",
-            "The operation `Cleanup` of a command; no handler and no command line offers it.",
+            "`conversations dialogs cleanup ID` for operators; no handler offers it.",
             f"{files.ENDS}a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again",
             f"{files.BAD_COMMAND}a_bad_command_has_its_outcome_and_harms_nobody",
-            reason="an endpoint with a lifetime ends by itself, so operators need no cleanup; the operation is for tools and other languages",
+            reason="code that closes a side without telling its peer leaves the peer waiting, so it is a decision of an operator",
         ),
         same(
             "verbs.timer.one",

@@ -92,6 +92,8 @@ def dialog_calls(dialog: str, odd: str) -> Iterator[tuple[int, tuple[str, ...]]]
     yield 2, ("dialogs", "show", f"{dialog}\x1b[31m\nerror: forged")
     yield 0, ("dialogs", "end", dialog, "--error", "5", "--description", "\x1b[31m\nerror: forged", "--dry-run")
     yield 2, ("dialogs", "end", dialog, "--dry-run")
+    yield 2, ("dialogs", "resend", dialog, "--dry-run")
+    yield 2, ("dialogs", "resend", odd, *WHY)
     yield 1, ("dialogs", "end", dialog, "--error", "5", "--description", "No.", *WHY, "--wait", "0.5")
     yield 0, ("dialogs", "cleanup", dialog, "--dry-run")
     yield 1, ("dialogs", "cleanup", dialog, "--yes", *WHY, "--wait", "0.5")

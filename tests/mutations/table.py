@@ -741,4 +741,13 @@ MUTATIONS = (
         "350-the-kept-end-is-not-accepted",
         "tests/unit/protocol/test_endpoint.py::test_the_kept_end_of_the_peer_is_accepted_after_this_sides_end",
     ),
+    Mutation(
+        "351-a-resend-leaves-the-failed-handler",
+        f"{_RESEND}an_operator_sends_again_what_a_failed_handler_of_errors_leaves",
+    ),
+    Mutation(
+        "352-a-resend-of-an-unbroken-dialog",
+        f"{_RESEND}an_operator_sends_again_what_a_failed_handler_of_errors_leaves",
+        also="tests/bad_input/test_commands.py::test_a_bad_command_has_its_outcome_and_harms_nobody[a resend of a dialog that is not broken]",
+    ),
 )

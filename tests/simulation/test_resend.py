@@ -204,12 +204,14 @@ def test_an_operator_sends_again_what_a_failed_handler_of_errors_leaves() -> Non
         sim.run()
         assert len(records.rows_of(sim, "source", rows.RETRY)) == 1, "the failed handler waits for a decision"
         assert target.handled == ["a"]
+        records.lose(sim, lambda to, kind, number: kind is Kind.FENCED)
         done = order_resend(sim, begun)
         assert done["event"] == "COMMAND_DONE", done
+        assert records.rows_of(sim, "source", rows.RETRY) == [], "nobody can decide about it while the target is asked"
+        records.pass_all(sim)
         sim.advance(timedelta(minutes=1))
         assert target.handled == ["a", "b", "c"]
         assert [it["messages"] for it in events_of(sim, "RENEWED")] == [2]
-        assert records.rows_of(sim, "source", rows.RETRY) == []
         assert order_resend(sim, begun)["event"] == "COMMAND_REFUSED", "it is over"
         sim.check_invariants()
 

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from conversations import Dialog, Service
 from conversations.errors import DialogEnded, LocalError
 from conversations.protocol import rows
-from conversations.protocol.command import Cleanup, End, EndWithError
+from conversations.protocol.command import Cleanup, End, EndWithError, Resend
 from conversations.protocol.states import State
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
@@ -201,6 +202,26 @@ def test_an_effect_says_what_is_lost_before_it_happens(sim: Simulation) -> None:
             check(it, wrong)
 
 
+def test_a_resend_says_why_it_is_not_possible(sim: Simulation) -> None:
+    dialog = sim.peer("web").begin_dialog("moody", ECHO)
+    dialog.send(Say(text="a"))
+    sim.run()
+    ((mine,), (other,)) = sides(sim, "web"), sides(sim)
+    broken = replace(mine, state=State.ERROR, code=-8489, acknowledged=0)
+    check(broken, Resend())
+    for side, why in (
+        (other, "began as the target"),
+        (mine, "not broken"),
+        (replace(broken, code=-8490), "codes -8490"),
+        (replace(broken, code=7), "after error 7"),
+        (replace(broken, acknowledged=broken.sent), "acknowledged everything"),
+    ):
+        with pytest.raises(DialogEnded, match=why):
+            check(side, Resend())
+    assert "ask moody what it has accepted" in _effect(broken, Resend())
+    assert "2 messages without acknowledgement" in _effect(broken, Resend())
+
+
 def test_an_operator_names_a_side_only_if_both_are_open(sim: Simulation) -> None:
     dialog = sim.peer("web").begin_dialog("moody", ECHO)
     dialog.send(Say(text="a"))
@@ -223,6 +244,7 @@ def test_an_operator_names_a_side_only_if_both_are_open(sim: Simulation) -> None
     [
         (("cleanup", ID, "--reason", "r"), "--yes"),
         (("cleanup", ID, "--yes"), "--reason"),
+        (("resend", ID), "--reason"),
         (("end", ID, "--reason", "r", "--error", "5"), "--description"),
         (("end", ID, "--reason", "r", "--description", "No."), "--error"),
         (("list", "a", "--service", "b"), "once"),
