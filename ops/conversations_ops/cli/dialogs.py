@@ -353,7 +353,7 @@ def _effect(it: Side, ending: Ending) -> str:
     delayed = it.waits.delayed.records
     if isinstance(ending, Resend):
         rest = counted(it.waits.unacknowledged.messages, "message")
-        return f"ask {it.peer} what it has accepted of {it.name}; {rest} without acknowledgement, less what it has accepted, go to a new dialog{letters}"
+        return f"ask {it.peer} what it has accepted of {it.name}; the rest of {rest} without acknowledgement goes to a new dialog{letters}"
     if isinstance(ending, Cleanup):
         sent = (
             f"; {counted(delayed, 'envelope')} for {it.peer} that cannot be sent now become dead letters"

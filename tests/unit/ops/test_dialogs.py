@@ -219,7 +219,7 @@ def test_a_resend_says_why_it_is_not_possible(sim: Simulation) -> None:
         with pytest.raises(DialogEnded, match=why):
             check(side, Resend())
     assert "ask moody what it has accepted" in _effect(broken, Resend())
-    assert "2 messages without acknowledgement" in _effect(broken, Resend())
+    assert "the rest of 1 message without acknowledgement goes to a new dialog" in _effect(broken, Resend())
 
 
 def test_an_operator_names_a_side_only_if_both_are_open(sim: Simulation) -> None:
