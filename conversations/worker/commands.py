@@ -42,6 +42,7 @@ def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition
     try:
         _check_age(partition, order, command)
         _check_repeated(partition, command)  # before the dialog is asked: it may have ended since
+        _check_lane(partition, order)
         effect = prepare(partition, command)
         _remember(partition, command, order.log_time)
     except _Repeated:
@@ -94,6 +95,18 @@ def check_there(active: Active, command: Command) -> None:
 
 
 # -- one time only ------------------------------------------------------------------------------------------------
+
+
+def _check_lane(partition: Partition, order: Order) -> None:
+    """Refuse a command that was read before its side of the dialog began.
+
+    Such a command is in another lane than the dialog. A handler of the dialog may run now, and nobody else may change the dialog meanwhile.
+    """
+    active = find(partition, order.command)
+    if active.exists and active.lane.name != order.active.lane.name:
+        raise DialogEnded(
+            "no such dialog: the command came before its first message (8426)", code=codes.HANDLE_NOT_FOUND
+        )
 
 
 def _check_age(partition: Partition, order: Order, command: Command) -> None:

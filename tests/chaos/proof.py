@@ -41,10 +41,10 @@ def prove(kafka: Kafka, records: Path, result: Result, copies: Mapping[str, Path
     command = [
         sys.executable, "-m", "tests.chaos.checker", "--bootstrap", kafka.bootstrap, "--records", str(records), "--json",
     ]  # fmt: skip
-    facts, code, trouble = _said("the checker", [*command, *read])
+    facts, code, trouble = said("the checker", [*command, *read])
     wrong = [*result.wrong, trouble] if trouble else result.wrong
     if facts is None and read:
-        facts, code, _ = _said("the checker", command)
+        facts, code, _ = said("the checker", command)
     if facts is None:
         return Proof(False, "no verdict", wrong, result)
     found = [f"{each['name']}: {each['where']}: {each['what']}" for each in facts["violations"]]
@@ -56,7 +56,7 @@ def audited(kafka: Kafka, proof: Proof) -> Proof:
     """Let the delivery audit read everything too, as operators start it: where all is well it must find nothing."""
     where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
     command = [sys.executable, "-m", "spark_jobs.delivery_audit", *where, "--json"]
-    facts, code, trouble = _said("the audit", command)
+    facts, code, trouble = said("the audit", command)
     if facts is None or "faults" not in facts:
         trouble = trouble or f"the audit failed, code {code}: {facts}"
         return replace(proof, clean=False, wrong=[*proof.wrong, trouble])
@@ -69,7 +69,7 @@ def audited(kafka: Kafka, proof: Proof) -> Proof:
     return replace(proof, clean=clean, line=line, wrong=[*proof.wrong, *few, *found], audit=facts)
 
 
-def _said(who: str, command: list[str]) -> tuple[dict[str, Any] | None, int, str]:
+def said(who: str, command: list[str]) -> tuple[dict[str, Any] | None, int, str]:
     """Run a command that prints a JSON object; return it, the exit code, and what is wrong where there is none."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)

@@ -742,6 +742,10 @@ MUTATIONS = (
         "tests/unit/protocol/test_endpoint.py::test_the_kept_end_of_the_peer_is_accepted_after_this_sides_end",
     ),
     Mutation(
+        "353-a-command-of-another-lane",
+        "tests/slow_handlers/test_waiting.py::test_a_command_that_comes_before_the_dialog_does_not_meet_its_handler",
+    ),
+    Mutation(
         "351-a-resend-leaves-the-failed-handler",
         f"{_RESEND}an_operator_sends_again_what_a_failed_handler_of_errors_leaves",
     ),

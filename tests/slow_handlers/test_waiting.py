@@ -1,12 +1,18 @@
 """While a handler runs: its group waits in order, everybody else goes on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from uuid import UUID
 
 import pytest
 
 from conversations import Dialog, PoisonPolicy, Then
 from conversations.config import Periods
+from conversations.memory.connection import MemoryConnection
+from conversations.ports import ANY_SIZE, Record
+from conversations.protocol.command import Cleanup, Command, encode_command
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, service_topic
+from conversations.testing.reading import visible
 from tests.slow_handlers.support.gated_service import Task, Waiting, Workshop, until
 
 
@@ -34,6 +40,28 @@ def test_a_slow_handler_holds_up_its_dialog_and_nobody_else(shop: Workshop) -> N
     until(lambda: len(shop.results) == 40, boss, worker)
     assert [n for name, n in shop.results if name == "slow"] == list(range(20))
     assert shop.attempts() == []
+
+
+class QueueFirst(MemoryConnection):
+    """A connection that returns the records of the queue before the commands. Kafka's client may return topics in any order."""
+
+    def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
+        return sorted(super().poll(timeout, limit, size), key=lambda record: record.topic().endswith(COMMANDS))
+
+
+def test_a_command_that_comes_before_the_dialog_does_not_meet_its_handler(shop: Workshop) -> None:
+    """It is in another lane than the dialog, so it is refused. Else it would close the dialog while the handler runs, whose message would be held for ever."""
+    boss = shop.worker(shop.boss)
+    dialog = shop.ask(Task(name="slow", stuck=True))
+    until(lambda: shop.waiting() == 1, boss)
+    command = Command(b"c" * 16, UUID(dialog).bytes, False, dialog, "", "ada", shop.clock.now(), (Cleanup(),))
+    shop.broker.append_keyed("shop", COMMANDS, dialog.encode(), encode_command(command))
+    worker = shop.worker(connection=QueueFirst)
+    until(lambda: shop.gates.entered("slow") and worker.counts.commands == 1, boss, worker)
+    shop.gates.open("slow")
+    until(lambda: shop.results == [("slow", 0)], boss, worker)
+    letters = visible(shop.broker, service_topic(shop.broker.namespace, "shop", DEAD_LETTER))
+    assert [dict(letter.headers() or ())["dl.reason"] for letter in letters] == [b"command-refused"]
 
 
 def test_slow_handlers_in_every_place_do_not_hold_up_what_needs_no_handler(shop: Workshop) -> None:

@@ -211,12 +211,18 @@ class Workshop:
         dialog.group.state.seen.append(name)
         dialog.send(Result(name=name, n=n))
 
-    def worker(self, given: Service[Any] | None = None, *, concurrency: int = 16) -> Worker:
+    def worker(
+        self,
+        given: Service[Any] | None = None,
+        *,
+        concurrency: int = 16,
+        connection: type[MemoryConnection] = MemoryConnection,
+    ) -> Worker:
         service: Service[Any] = given or self.shop
         settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), concurrency=concurrency)
         worker = Worker(
             service,
-            lambda: MemoryConnection(self.broker, service.name),
+            lambda: connection(self.broker, service.name),
             MemoryStores(),
             settings=settings,
             clock=self.clock,

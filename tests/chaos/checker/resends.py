@@ -1,0 +1,138 @@
+"""``python -m tests.chaos.checker.resends --bootstrap HOST:PORT --records DIR``: judges a chaos run of resends; exit codes as the checker's.
+
+It compares three committed accounts of each item: the topic in which its sender noted it, the topic in which its receiver did, and the dead
+letters of both services. It knows nothing of dialogs, their numbers or their states.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.checker.__main__ import CLEAN, KAFKA, USAGE, VIOLATED
+from tests.chaos.checker.reader import Unreachable, read
+from tests.chaos.checker.records import Record
+
+Item = tuple[str, int]
+"""Id of the first dialog, and the number of the item."""
+_ITEM = re.compile(rb'\{"first":\s?"([0-9a-f-]{36})",\s?"n":\s?(\d+)\}')
+SHOWN = 50
+"""Violations that are listed."""
+
+
+@dataclass
+class Finding:
+    """What is wrong, by heading, and the figures."""
+
+    wrong: dict[str, list[Item]] = field(default_factory=dict)
+    figures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def clean(self) -> bool:
+        """True if nothing is wrong."""
+        return not any(self.wrong.values())
+
+    @property
+    def line(self) -> str:
+        """The figures, and at the end the counts of what is wrong."""
+        facts = [f"{name} {count:,}" for name, count in self.figures.items()]
+        return " · ".join(facts) + " · " + ", ".join(f"{name} {len(items):,}" for name, items in self.wrong.items())
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        listed = {name: items[:SHOWN] for name, items in self.wrong.items()}
+        return {"clean": self.clean, "line": self.line, "figures": self.figures, "wrong": listed}
+
+
+def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
+    """Compare what was told with what was handled and what became a dead letter."""
+    told: Counter[Item] = Counter()
+    handled: dict[str, list[int]] = defaultdict(list)
+    letters: Counter[Item] = Counter()
+    uncertain: set[Item] = set()
+    events: Counter[str] = Counter()
+    for record in sorted(records, key=lambda it: it.position):
+        if record.topic == plan["told"]:
+            told[noted(record)] += 1
+        elif record.topic == plan["handled"]:
+            first, number = noted(record)
+            handled[first].append(number)
+        elif record.topic.endswith(".dead-letter"):
+            item = given_up(record)
+            if item is not None:
+                letters[item] += 1
+                if dict(record.headers).get("dl.uncertain") == b"true":
+                    uncertain.add(item)
+        else:
+            _event(record, events)
+    times = Counter((first, n) for first, numbers in handled.items() for n in numbers)
+    return Finding(
+        {
+            "lost": sorted(told.keys() - times.keys() - letters.keys()),
+            "twice": sorted(item for item, count in (told + times).items() if told[item] != 1 or count > 2),
+            "out of order": [(first, b) for first, numbers in handled.items() for a, b in pairwise(numbers) if b < a],
+            "undecided": sorted(uncertain | (times.keys() & letters.keys()) | {it for it, n in letters.items() if n > 1}),
+        },
+        {
+            "dialogs": len(plan["dialogs"]), "items told": len(told), "handled": len(times), "dead letters": len(letters),
+            **{f"new dialogs of generation {number}": count for number, count in sorted(events.items())},
+        },
+    )  # fmt: skip
+
+
+def noted(record: Record) -> Item:
+    """Return the item that a handler noted in a plain topic."""
+    note = json.loads(record.value or b"")
+    return note["first"], note["n"]
+
+
+def given_up(record: Record) -> Item | None:
+    """Return the item whose bytes a dead letter keeps. None for other letters, and for a letter whose message still waits in its dialog."""
+    found = _ITEM.search(record.value or b"")
+    if found is None or dict(record.headers).get("dl.held") == b"true":
+        return None
+    return found[1].decode(), int(found[2])
+
+
+def _event(record: Record, events: Counter[str]) -> None:
+    event = json.loads(record.value or b"{}")
+    if event.get("event") == "RENEWED":
+        events[str(event["generation"])] += 1
+
+
+def topics(plan: Mapping[str, Any]) -> list[str]:
+    """Name the topics that are read."""
+    letters = [f"{plan['namespace']}.{service}.dead-letter" for service in plan["services"]]
+    return [plan["told"], plan["handled"], f"{plan['namespace']}.events", *letters]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check a run and print the finding; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos.checker.resends", description="Judge a chaos run of resends from its topics."
+    )
+    parser.add_argument("--bootstrap", required=True, help="brokers, as host:port,...")
+    parser.add_argument("--records", required=True, type=Path, help="directory with plan.json")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    options = parser.parse_args(arguments)
+    try:
+        plan = json.loads((options.records / "plan.json").read_text(encoding="utf-8"))
+        found = judge(plan, read(options.bootstrap, topics(plan)).records)
+    except (OSError, ValueError, Unreachable) as error:
+        sys.stderr.write(f"{error}\n")
+        return KAFKA if isinstance(error, Unreachable) else USAGE
+    sys.stdout.write(json.dumps(found.plain(), indent=2) if options.json else found.line)
+    sys.stdout.write("\n")
+    return CLEAN if found.clean else VIOLATED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""`python -m tests.chaos.resend`: the command line of the chaos run of resends."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations_ops.broker import BrokerError, EmbeddedBroker
+from conversations_ops.console.exit_codes import Exit
+from conversations_ops.demo.screen import Screen
+from conversations_ops.host.foreground import ended_by_sigterm, logged_to
+from tests.chaos.proof import said
+from tests.chaos.resend.plan import Plan
+from tests.chaos.resend.run import Options, Run
+from tests.chaos.resend.services import LENGTH, TOPICS
+from tests.chaos.run import Stalled
+
+PARTITIONS = 8
+
+app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+
+
+@app.command()
+def resend(
+    dialogs: Annotated[int, typer.Option(min=1, help="Dialogs.")] = 10_000,
+    length: Annotated[int, typer.Option(min=4, help="Items of each dialog.")] = 10,
+    kill_every: Annotated[float, typer.Option(min=0.2, help="Seconds between two SIGKILLs of a random worker.")] = 2.0,
+    workers: Annotated[int, typer.Option(min=2, help="Worker processes of each of the two services.")] = 2,
+    seed: Annotated[int, typer.Option(help="Decides what is broken; drawn if left out.")] = -1,
+    audit: Annotated[bool, typer.Option("--audit", help="Let Spark's delivery audit read all topics too.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep Kafka's data and the records, however it ends.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
+) -> None:
+    """Break every dialog once to four times, and prove that each item is handled once, in order, or is one dead letter.
+
+    Starts a Kafka broker of its own and two services in real worker processes. resend-source says the items of each dialog, one after the
+    other, and resend-sink handles them. Both publish what they do, in the transaction in which they do it.
+
+    \b
+    Meanwhile
+      dialogs     break with -8489, -8462, -9719 and -28052: their lifetime ends, an operator cleans their target up, or
+                  both sides are told of an error whose cause does not exist yet. So new dialogs carry on, up to three
+      every 2 s   a random worker process is killed (SIGKILL) and started again at once
+      every 12 s  a queue of the sink is off for 4 s
+      always      some handlers are slow, some fail and are tried again later, some reply
+
+    At the end a checker that shares no code with the services compares the items that were sent, the items that were handled and
+    the dead letters. An item is undecided if its letter says so, or if it was handled and is a letter as well.
+
+    \b
+    Examples:
+      python -m tests.chaos.resend --audit
+      python -m tests.chaos.resend --dialogs 300 --kill-every 5 --json | jq .line
+
+    Exit codes: 0 clean, 1 not clean (the folder with Kafka's data stays), 2 wrong usage, 3 no broker, 130 Ctrl-C.
+    """  # noqa: D301 - \b keeps Typer from re-wrapping a paragraph
+    number = secrets.randbelow(1_000_000) if seed < 0 else seed
+    options = Options(kill_every=kill_every, workers=workers, partitions=PARTITIONS, seed=number)
+    screen = Screen(Console(stderr=as_json))
+    directory = Path(tempfile.mkdtemp(prefix=f"conversations-resend-{number}-"))
+    os.environ.update({LENGTH: str(length), TOPICS: f"resend{number}"})
+    clean = False
+    try:
+        with ended_by_sigterm():
+            told = _carry_out(Plan(number, dialogs, length), directory, options, screen, audit=audit)
+        clean = told["clean"]
+        if as_json:
+            typer.echo(json.dumps({"seed": number, **told}))
+        for line in told["lines"]:
+            screen.say(line)
+        screen.say("Clean." if clean else f"NOT CLEAN (seed {number}).")
+    except BrokerError as error:
+        screen.say(f"error: {error}")
+        clean = True  # nothing was found out
+        raise typer.Exit(Exit.UNREACHABLE) from error
+    except KeyboardInterrupt:
+        screen.say("Stopped; nothing is left running.")
+        clean = True  # the same
+        raise typer.Exit(130) from None
+    finally:
+        if clean and not keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            screen.say(f"Everything is kept in {directory}: workers.log, driver.log, plan.json, kafka/.")
+    if not clean:
+        raise typer.Exit(Exit.HUMAN)
+
+
+def _carry_out(plan: Plan, directory: Path, options: Options, screen: Screen, *, audit: bool) -> dict[str, Any]:
+    screen.say(f"Seed {options.seed}. Starting Kafka ...")
+    with logged_to(directory / "driver.log"), EmbeddedBroker(directory / "kafka") as broker:
+        kafka = Kafka(broker.bootstrap, namespace=f"chaos{options.seed}")
+        plan.write(directory, kafka.namespace)
+        run = Run(kafka, plan, directory, options, screen)
+        started, wrong = time.monotonic(), list[str]()
+        try:
+            run.run()
+        except (Stalled, LogError, ExceptionGroup) as error:
+            wrong.append(repr(error))
+        seconds = time.monotonic() - started
+        screen.say(f"{seconds:.0f} s · " + " · ".join(f"{what} {count:,}" for what, count in run.counts.items()))
+        audited = _audited(kafka, screen) if audit else {}
+        where = ["--bootstrap", kafka.bootstrap]
+        checker = [sys.executable, "-m", "tests.chaos.checker.resends", *where, "--records", str(directory), "--json"]
+        found, _, trouble = said("the checker", checker)
+    lines = [*wrong, *audited.get("lines", []), trouble or (found or {})["line"]]
+    clean = found is not None and found["clean"] and not wrong and audited.get("clean", True)
+    return {
+        "clean": clean, "line": lines[-1], "lines": lines, "seconds": round(seconds, 1), "counts": run.counts,
+        "ends": dict(run.fleet.ends), "found": found, "audit": audited.get("facts"),
+    }  # fmt: skip
+
+
+def _audited(kafka: Kafka, screen: Screen) -> dict[str, Any]:
+    screen.say("Auditing with Spark ...")
+    where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
+    facts, code, trouble = said("the audit", [sys.executable, "-m", "spark_jobs.delivery_audit", *where, "--json"])
+    if facts is None or "faults" not in facts:
+        return {"clean": False, "lines": [trouble or f"the audit failed, code {code}: {facts}"]}
+    line = (
+        f"Audit: dialogs {facts['totals']['dialogs']:,}, sent {facts['totals']['sent']:,}, faults {facts['faults']:,}"
+    )
+    listed = [f"  {each['fault']}: {each['conversation_id']}: {each['what']}" for each in facts["listed"][:25]]
+    return {"clean": code == 0 and facts["faults"] == 0, "lines": [*listed, line], "facts": facts}
+
+
+if __name__ == "__main__":
+    # Worker processes import this package, and the code beside it, from wherever they are started.
+    root = Path(__file__).resolve().parents[3]
+    os.chdir(root)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    app()
