@@ -8,7 +8,7 @@ PROCESSES ?= 4
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all chaos chaos-poison chaos-cluster chaos-spark soak hostile bench mutate lint types check docs lock clean
+.PHONY: help setup demo test test-all chaos chaos-poison chaos-resend chaos-cluster chaos-spark soak hostile bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -30,6 +30,9 @@ chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove t
 
 chaos-poison: $(STAMP) ## The same with messages that fail, under every policy, and operators who decide about them (minutes)
 	$(BIN)/python -m tests.chaos --messages 100000 --poison 0.05 --audit
+
+chaos-resend: $(STAMP) ## Break dialogs up to four times while workers are killed: what was not accepted is sent again, once, in order (minutes)
+	$(BIN)/python -m tests.chaos.resend --audit
 
 chaos-cluster: $(STAMP) ## Break three brokers, the network between all, local copies and clocks, with Spark beside it (minutes)
 	$(BIN)/python -m tests.chaos.cluster
