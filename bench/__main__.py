@@ -69,6 +69,7 @@ def bench(
     blocked     200 messages per second on other dialogs while one handler blocks for 90 s
     batch       throughput by messages per transaction
     dialogs     throughput by number of dialogs
+    keeping     an initiator that keeps its messages until they are acknowledged, or keeps nothing
     parking     throughput beside parked dialogs, a retry storm, a million parked messages, a redrive
     scale       a million open dialogs
     spark       dialogs read in Spark, compared with a plain read: batches, streams, other ways, more dialogs

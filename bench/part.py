@@ -44,6 +44,7 @@ HOMES: Mapping[str, str] = {
     "blocked": "bench.parts.blocked",
     "batch": "bench.parts.batch",
     "dialogs": "bench.parts.dialogs",
+    "keeping": "bench.parts.keeping",
     "parking": "bench.parking.part",
     "scale": "bench.scale.part",
     "spark": "bench.spark.part",

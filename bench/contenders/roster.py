@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench import fill, verify
-from bench.contenders import parked_loop, quix_environment
+from bench.contenders import initiating_loop, parked_loop, quix_environment
 from bench.kafka_streams import program
 from bench.workload import Job
 
@@ -70,3 +70,8 @@ def parked(name: str) -> Contender:
 def waiting(kind: str) -> Contender:
     """Return our contender with handlers that wait 5 ms, ``def`` or ``async``."""
     return _ours(kind, f"{kind} handlers of 5 ms", "waiting_loop")
+
+
+def initiating(name: str) -> Contender:
+    """Return an initiator that keeps its messages, ``kept``, or keeps nothing, ``off``."""
+    return Contender(name, name, python("initiating_loop"), initiating_loop.fill, initiating_loop.verdict)
