@@ -39,12 +39,16 @@ class Breaking:
         self._producer: Any = Producer(
             {"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True, "log_level": 2}
         )
+        self._untold: dict[str, tuple[int, str]] = {}
+        """By id of the first dialog: the error of which the source must be told still, and the dialog."""
         self._off: tuple[int, float] | None = None
         self._off_at = time.monotonic() + OFF_EVERY
         self.counts: Counter[str] = Counter()
 
     def told(self, first: str, number: int, dialog: str) -> None:
         """Break a dialog if the plan says so; ``dialog`` is the one on which the item was sent."""
+        if (late := self._untold.pop(first, None)) is not None:
+            self._say(late[0], late[1], first, from_initiator=False)
         kind = self._plan.breaks[first].get(number)
         if kind is None:
             return
@@ -54,8 +58,9 @@ class Breaking:
                 SINK, Command(os.urandom(16), UUID(dialog).bytes, False, first, "", "chaos", _now(), (Cleanup(),))
             )
             return
+        # The source learns of it when it has sent the next item: then there is an item that the sink has not accepted.
+        self._untold[first] = SIMULATED[kind], dialog
         self._say(SIMULATED[kind], dialog, first, from_initiator=True)
-        self._say(SIMULATED[kind], dialog, first, from_initiator=False)
 
     def tick(self) -> None:
         """Turn a queue off, or on again, when it is time."""

@@ -50,9 +50,13 @@ class Plan:
         for name in self.ids:
             count = random.choice(BREAKS)
             if random.random() < 0.25:
-                self.lifetimes[name] = timedelta(seconds=random.uniform(1.0, 3.0))
+                self.lifetimes[name] = timedelta(seconds=random.uniform(1.5, 6.0))
                 count -= 1
             at = random.sample(range(length), min(count, length))
+            if (
+                random.random() < 0.5
+            ):  # with time for a new dialog between two of them, so that the next one breaks this new dialog
+                at = list(range(random.randrange(2), length, 3))[:count]
             others = [kind for kind in Break if kind is not Break.LIFETIME]
             self.breaks[name] = {number: random.choice(others) for number in at}
 

@@ -22,7 +22,7 @@ SOURCE, SINK = "resend-source", "resend-sink"
 TARGETS = {SOURCE: "tests.chaos.resend.services:source_{}", SINK: "tests.chaos.resend.services:sink_{}"}
 LENGTH, TOPICS = "RESEND_LENGTH", "RESEND_TOPICS"
 """Environment variables: number of items of each dialog, and the first part of the names of the plain topics."""
-PACE = timedelta(milliseconds=300)
+PACE = timedelta(seconds=1)
 SLOW, UNWELL, REPLIED = 7, 11, 3
 """The sink takes its time, fails at first, or replies, for every so many items of a dialog."""
 LONG = 0.15
