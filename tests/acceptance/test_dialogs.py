@@ -115,6 +115,8 @@ def ends(desk: Desk, one: str) -> str:
     """An operator ends one side with an error. Return the id of the command."""
     code, told = desk("dialogs", "end", one, *WHY)
     assert (code, "both sides are open" in told["error"]) == (2, True)
+    code, told = desk("dialogs", "resend", one, *WHY)
+    assert (code, "not broken" in told["error"]) == (2, True)
     as_error = ("--service", "fragile", "--error", "410", "--description", "Withdrawn.")
     code, told = desk("dialogs", "end", one, *as_error, "--dry-run")
     assert (code, told["done"], told["dead_letters"]) == (0, False, 2)
