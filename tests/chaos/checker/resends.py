@@ -1,7 +1,10 @@
 """``python -m tests.chaos.checker.resends --bootstrap HOST:PORT --records DIR``: judges a chaos run of resends; exit codes as the checker's.
 
 It compares three committed accounts of each item: the topic in which its sender noted it, the topic in which its receiver did, and the dead
-letters of both services. It knows nothing of dialogs, their numbers or their states.
+letters of both services. It knows nothing of the numbers and states of dialogs.
+
+Order is judged within a dialog and the dialogs that replaced it. If nothing of a broken dialog could be sent again, the application began another one,
+and between these two there is no order.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ class Finding:
 def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
     """Compare what was told with what was handled and what became a dead letter."""
     told: Counter[Item] = Counter()
-    handled: dict[str, list[int]] = defaultdict(list)
+    handled: dict[tuple[str, str], list[int]] = defaultdict(list)
     letters: Counter[Item] = Counter()
     uncertain: set[Item] = set()
     events: Counter[str] = Counter()
@@ -64,7 +67,7 @@ def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
             told[noted(record)] += 1
         elif record.topic == plan["handled"]:
             first, number = noted(record)
-            handled[first].append(number)
+            handled[first, json.loads(record.value or b"")["chain"]].append(number)
         elif record.topic.endswith(".dead-letter"):
             item = given_up(record)
             if item is not None:
@@ -73,12 +76,12 @@ def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
                     uncertain.add(item)
         else:
             _event(record, events)
-    times = Counter((first, n) for first, numbers in handled.items() for n in numbers)
+    times = Counter((first, n) for (first, _), numbers in handled.items() for n in numbers)
     return Finding(
         {
             "lost": sorted(told.keys() - times.keys() - letters.keys()),
             "twice": sorted(item for item, count in (told + times).items() if told[item] != 1 or count > 2),
-            "out of order": [(first, b) for first, numbers in handled.items() for a, b in pairwise(numbers) if b < a],
+            "out of order": [(first, b) for (first, _), numbers in handled.items() for a, b in pairwise(numbers) if b < a],
             "undecided": sorted(uncertain | (times.keys() & letters.keys()) | {it for it, n in letters.items() if n > 1}),
         },
         {

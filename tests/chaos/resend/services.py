@@ -110,7 +110,8 @@ def sink_1() -> Service[dict[str, Any]]:
             await asyncio.sleep(LONG)
         if draw % UNWELL == 0 and dialog.message.attempt <= 1 + draw % 3:
             raise Unwell(f"item {item.n}")
-        dialog.publish(topic(HANDLED), item.first, json.dumps({"first": item.first, "n": item.n}))
+        chain = dialog.message.id.partition(":")[0]  # the dialog on which the item was sent first
+        dialog.publish(topic(HANDLED), item.first, json.dumps({"first": item.first, "n": item.n, "chain": chain}))
         if draw % REPLIED == 0:
             dialog.send(Reply(n=item.n))
 

@@ -26,8 +26,8 @@ class Topics:
         self.letter(3)
         self.event("RENEWED", generation=1)
 
-    def note(self, name: str, number: int) -> None:
-        self._add(f"run.{name}", json.dumps({"first": FIRST, "n": number}).encode())
+    def note(self, name: str, number: int, chain: str = FIRST) -> None:
+        self._add(f"run.{name}", json.dumps({"first": FIRST, "n": number, "chain": chain}).encode())
 
     def letter(self, number: int, **headers: bytes) -> None:
         body = b"\x01\x02" + json.dumps({"first": FIRST, "n": number}, separators=(",", ":")).encode()
@@ -91,3 +91,11 @@ def test_items_in_another_order_are_found() -> None:
         run.note("told", number)
         run.note("handled", number)
     assert run.judged().wrong["out of order"] == [(FIRST, 4)]
+
+
+def test_there_is_no_order_between_a_dialog_and_one_that_the_application_began_after_it() -> None:
+    run = Topics()
+    for number, chain in ((5, "another"), (4, FIRST)):
+        run.note("told", number)
+        run.note("handled", number, chain)
+    assert run.judged().clean
