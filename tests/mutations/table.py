@@ -58,6 +58,7 @@ _BRAKING = "tests/simulation/test_brake.py::test_"
 _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _SENDERS = "tests/simulation/test_senders.py::test_"
+_LEAKS = "tests/simulation/test_leaks.py::test_"
 _RESEND = "tests/simulation/test_resend.py::test_"
 _CLEANUP = "tests/simulation/test_cleanup.py::test_"
 _BROKEN = "tests/simulation/test_broken_dialogs.py::test_"
@@ -753,5 +754,13 @@ MUTATIONS = (
         "352-a-resend-of-an-unbroken-dialog",
         f"{_RESEND}an_operator_sends_again_what_a_failed_handler_of_errors_leaves",
         also="tests/bad_input/test_commands.py::test_a_bad_command_has_its_outcome_and_harms_nobody[a resend of a dialog that is not broken]",
+    ),
+    Mutation(
+        "360-kept-envelopes-of-an-ended-dialog-stay",
+        f"{_LEAKS}nothing_is_left_of_a_dialog_and_no_copy_begins_it_again[fire-and-forget]",
+    ),
+    Mutation(
+        "361-failed-handlers-of-an-ended-dialog-stay",
+        f"{_LEAKS}nothing_is_left_of_a_dialog_and_no_copy_begins_it_again[failed-timer]",
     ),
 )
