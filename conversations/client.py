@@ -140,13 +140,13 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             id: a UUIDv7 from ``new_id``; by default a new id. A second begin with the same id has no effect.
             group: key of the conversation group; by default the dialog gets a group of its own. With a group, the id for ``dialog`` is
                 not ``id`` alone: keep ``ClientDialog.id``, which is ``ID@GROUP``.
-            lifetime: lifetime of this dialog, instead of the contract's lifetime.
+            lifetime: lifetime of this dialog, instead of the contract's lifetime. If the contract sets a lifetime, it is the longest.
             to_group: key of the conversation group at the target. Needed if the contract has ``group_named_by``, else forbidden.
             wait_for_service: if True, the messages of the dialog wait until the catalog names the service.
 
         Raises:
             UnknownContract: the service does not initiate the contract (8425).
-            LocalError: the id is not a UUIDv7, the lifetime is not positive, ``to`` or ``group`` is not a valid name or key,
+            LocalError: the id is not a UUIDv7, the lifetime is not positive or longer than the contract's, ``to`` or ``group`` is not a valid name or key,
                 ``contract`` is not a ``Contract``, or ``to_group`` does not fit the contract (8494).
         """
         self._check_may_begin(to, contract)
@@ -186,7 +186,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             to: name of the other service.
             contract: the contract of the dialogs. The service must initiate it.
             openings: pairs of an id from ``new_id`` and a body, or objects of class ``Opening``. A generator is read step by step.
-            lifetime: lifetime of these dialogs, instead of the contract's lifetime.
+            lifetime: lifetime of these dialogs, instead of the contract's lifetime. If the contract sets a lifetime, it is the longest.
             wait_for_service: if True, the messages of the dialogs wait until the catalog names the service.
 
         Raises:
@@ -329,7 +329,7 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
                 f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}"
             )
         lifetime = max(admission.micros(timeout, "timeout"), self._periods.request_lifetime)
-        lives = timedelta(microseconds=lifetime)
+        lives = timedelta(microseconds=min(lifetime, contract.longest or lifetime))
         dialog = self.begin_dialog(to, contract, id=draw_for(host), lifetime=lives, to_group=to_group)
         dialog.__enter__()  # ``Pending`` writes the block and waits for the answer, so ``__exit__`` is never called
         dialog.send(body)

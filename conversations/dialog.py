@@ -550,7 +550,7 @@ class Group(Generic[S]):
         Args:
             to: name of the service.
             contract: one of the contracts that this service initiates.
-            lifetime: lifetime of this dialog, instead of the contract's lifetime.
+            lifetime: lifetime of this dialog, instead of the contract's lifetime. If the contract sets a lifetime, it is the longest.
             related: if False, the dialog begins in a new group, which another worker may own.
             to_group: key of the conversation group at the target. Needed if the contract has ``group_named_by``, else forbidden.
             wait_for_service: if True, the messages of the dialog wait until the catalog names the service.
@@ -558,7 +558,7 @@ class Group(Generic[S]):
         Raises:
             UnknownService: the catalog does not name the service (8490), and ``wait_for_service`` is False.
             UnknownContract: the service does not declare that it initiates this contract (8425).
-            LocalError: the lifetime is not positive (8411), ``to`` is not a valid name (8412), ``contract`` is not a ``Contract`` (8425),
+            LocalError: the lifetime is not positive or longer than the contract's (8411), ``to`` is not a valid name (8412), ``contract`` is not a ``Contract`` (8425),
                 ``to_group`` does not fit the contract (8494), or the group is full (50007).
         """
         self._draft.check_open()

@@ -25,9 +25,8 @@ from conversations.protocol.admission import (
     body_too_large,
     check_key,
     check_to_group,
+    chosen_lifetime,
     command_too_large,
-    lifetime_not_positive,
-    micros,
 )
 from conversations.protocol.command import Begin, Command, End, Operation, Send, encode_command
 from conversations.protocol.contract import Contract, as_contracts
@@ -54,7 +53,7 @@ class NewDialog:
         bodies: bodies of the messages, in order. The class of a body decides its message type.
         group: key of the conversation group of the dialog at this service; by default the dialog gets a group of its own.
         to_group: key of the group at the target, if the contract has ``group_named_by``.
-        lifetime: lifetime of the dialog, instead of the contract's.
+        lifetime: lifetime of the dialog, instead of the contract's. If the contract sets a lifetime, it is the longest.
     """
 
     def __init__(
@@ -245,9 +244,7 @@ class Turning:
         check_to_group(contract, self._source.service, dialog.to_group)
         lifetime = 0
         if dialog.lifetime is not None:
-            lifetime = micros(dialog.lifetime, "a lifetime")
-            if not lifetime:
-                raise lifetime_not_positive(lifetime)
+            lifetime = chosen_lifetime(dialog.lifetime, contract)
         if not dialog.messages:
             raise LocalError(
                 "a new dialog sends at least one message; a function returns None for a record that is not for it"

@@ -236,16 +236,39 @@ def expiry(now: int, lifetime: timedelta | None, contract: Contract, default: in
     ``default`` is a lifetime in microseconds. It is used if neither ``lifetime`` nor the contract sets one.
 
     Raises:
-        LocalError: the lifetime is not positive (8411).
+        LocalError: the lifetime is not positive, or longer than the contract's (8411).
     """
-    amount = (
-        contract.lives(default) if lifetime is None else micros(lifetime, "a lifetime", codes.LIFETIME_NOT_POSITIVE)
-    )
-    if amount is None:
-        return NEVER
+    amount = contract.lives(default) if lifetime is None else chosen_lifetime(lifetime, contract)
+    return NEVER if amount is None else later(now, amount)
+
+
+def chosen_lifetime(lifetime: timedelta, contract: Contract) -> int:
+    """Return the lifetime, in microseconds, that an initiator chooses for one dialog.
+
+    Raises:
+        LocalError: the lifetime is not positive, or longer than the lifetime that the contract sets (8411).
+    """
+    amount = micros(lifetime, "a lifetime", codes.LIFETIME_OUT_OF_RANGE)
     if amount == 0:
         raise lifetime_not_positive(amount)
-    return later(now, amount)
+    if contract.longest is not None and amount > contract.longest:
+        raise LocalError(
+            f"a lifetime of {lifetime} is longer than contract {contract.name!r} allows: {contract.lifetime} (8411). The target would end the "
+            "dialog before. Choose a shorter lifetime, or set a longer one in the contract, in both services",
+            code=codes.LIFETIME_OUT_OF_RANGE,
+        )
+    return amount
+
+
+def accepted_expiry(now: int, asked: int, contract: Contract) -> int:
+    """Return the end of the lifetime, at the target, of a dialog that the target accepts ``now``; ``NEVER`` if the lifetime is unlimited.
+
+    ``asked`` is the end that the initiator has chosen; -1 is unlimited. ``contract`` is the target's own declaration. If it sets a lifetime,
+    the dialog does not live longer at the target.
+    """
+    end = NEVER if asked < 0 else asked
+    longest = contract.longest
+    return end if longest is None else min(end, later(now, longest))
 
 
 def check_timer_time(at: int, expires_at: int) -> None:
@@ -265,7 +288,7 @@ def check_timer_time(at: int, expires_at: int) -> None:
 def lifetime_not_positive(lifetime: int) -> LocalError:
     """Return the error for a lifetime, in microseconds, that is not positive (8411)."""
     return LocalError(
-        f"a lifetime must be more than zero, not {lifetime} microseconds (8411)", code=codes.LIFETIME_NOT_POSITIVE
+        f"a lifetime must be more than zero, not {lifetime} microseconds (8411)", code=codes.LIFETIME_OUT_OF_RANGE
     )
 
 

@@ -139,8 +139,8 @@ NOT_CONVERSING = SystemCode(
 LIFETIME = SystemCode(
     -8489, "LIFETIME", _RECOVERABLE, Party.EACH, Party.ITSELF,
     "The dialog has exceeded its lifetime.",
-    "Begin a new dialog, if the work still matters. Look whether the peer was down or too slow, or make the lifetime longer. A target that "
-    "takes up the first message too late refuses it with the same code.",
+    "Begin a new dialog, if the work still matters. Look whether the peer was down or too slow, or make the lifetime longer. The lifetime "
+    "that the target's contract sets is the longest. A target that takes up the first message too late refuses it with the same code.",
 )  # fmt: skip
 NOT_PERMITTED = SystemCode(
     -8494, "NOT_PERMITTED", _BREACH, Party.EACH, Party.BOTH,
@@ -177,9 +177,10 @@ TIMER_BEYOND_LIFETIME = LocalCode(
     8410, "TIMER_BEYOND_LIFETIME", _REFUSED, _PROCESS, _CALLER, "A timer would not be due before the end of the dialog's lifetime.",
     "Set an earlier timer, or make the lifetime longer. The end of the lifetime calls on_error with -8489.",
 )  # fmt: skip
-LIFETIME_NOT_POSITIVE = LocalCode(
-    8411, "LIFETIME_NOT_POSITIVE", _REFUSED, _PROCESS, _CALLER, "A lifetime is zero or negative.",
-    "Give a positive lifetime; None is unlimited for a contract.",
+LIFETIME_OUT_OF_RANGE = LocalCode(
+    8411, "LIFETIME_OUT_OF_RANGE", _REFUSED, _PROCESS, _CALLER, "A lifetime is zero or negative, or longer than its contract allows.",
+    "Give a positive lifetime; None is unlimited for a contract. If a dialog must live longer than its contract, make the contract's lifetime "
+    "longer in both services.",
 )  # fmt: skip
 SERVICE_NAME_INVALID = LocalCode(
     8412, "SERVICE_NAME_INVALID", _REFUSED, _PROCESS, _CALLER, "No service can have this name.",

@@ -153,7 +153,9 @@ class Contract:
         sent_by_initiator: types that only the side that begins the dialog may send.
         sent_by_target: types that only the other side may send.
         sent_by_any: types that both sides may send.
-        lifetime: lifetime of dialogs whose initiator does not set one; None is unlimited.
+        lifetime: lifetime of dialogs whose initiator does not set one; None is unlimited. A service that accepts dialogs under this contract
+            also ends them when this time has passed since it accepted them, even if the initiator has chosen a longer lifetime. A contract that
+            sets no lifetime (the default is ``periods.lifetime``, a day) or None leaves the lifetime to the initiator.
         group_named_by: services that may begin dialogs under this contract, and name the conversation group at the target (``to_group``);
             ``ANY_SERVICE`` lets all services do so. All dialogs that name a group share its lane and its state, whoever began them. By
             default, no service names the group: each dialog has a group of its own at the target.
@@ -181,7 +183,7 @@ class Contract:
             raise DeclarationError(f"contract {name!r}: the lifetime is a timedelta or None, not {lifetime!r:.80}")
         if lifetime is not None and lifetime <= timedelta(0):
             raise DeclarationError(
-                f"contract {name!r}: the lifetime must be more than zero (8411)", code=codes.LIFETIME_NOT_POSITIVE
+                f"contract {name!r}: the lifetime must be more than zero (8411)", code=codes.LIFETIME_OUT_OF_RANGE
             )
         self.lifetime = lifetime
         if resend not in tuple(Resend):
@@ -232,6 +234,16 @@ class Contract:
         if self.lifetime is DEFAULT_LIFETIME:
             return default
         return None if self.lifetime is None else self.lifetime // timedelta(microseconds=1)
+
+    @property
+    def longest(self) -> int | None:
+        """Longest lifetime, in microseconds, of the dialogs that a service accepts under this contract.
+
+        None if the contract sets no lifetime, or is unlimited: then the initiator decides alone.
+        """
+        if self.lifetime is None or self.lifetime is DEFAULT_LIFETIME:
+            return None
+        return self.lifetime // timedelta(microseconds=1)
 
     def sendable(self, from_initiator: bool) -> Mapping[str, MessageType]:
         """Return the message types that one side may send, by name."""

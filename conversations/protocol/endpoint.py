@@ -112,6 +112,13 @@ class Endpoint(Fencing):
         """Set the latest log time at which the first message may create the target's endpoint. The target is this side or the peer."""
         self.started_until = log_time
 
+    def expire_earlier(self, at: int) -> bool:
+        """Take over the end of the lifetime at the peer, if it is earlier. Return False if it is not. -1 is unlimited."""
+        if not 0 <= at < self.expires_at:
+            return False
+        self.expires_at = at
+        return True
+
     def restore(self, inbound: Inbound, kept: Kept) -> None:
         """Restore the endpoint from the fields of its row.
 

@@ -210,7 +210,7 @@ class Peer:
 
         Raises:
             UnknownService: no service ``to`` takes part in the simulation (8490), and ``wait_for_service`` is False.
-            LocalError: ``to`` is no name of a service (8490), the lifetime is not positive (8411), or ``to_group`` does not fit the
+            LocalError: ``to`` is no name of a service (8490), the lifetime is not positive or longer than the contract's (8411), or ``to_group`` does not fit the
                 contract (8494).
         """
         check_service(to)

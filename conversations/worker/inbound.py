@@ -74,6 +74,9 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     becomes a dead letter.
     """
     active, envelope = item.active, item.envelope
+    if active.exists and active.endpoint.initiator and active.endpoint.expire_earlier(envelope.prefix.expires_at):
+        active.forget_encoded()  # the target's contract allows no longer lifetime, and both sides end at the same time
+        partition.touch(active)
     parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
     if item.accepted:
         if not active.exists:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from conversations.protocol import codes, letters, rows
-from conversations.protocol.admission import Rule, told
+from conversations.protocol.admission import Rule, accepted_expiry, told
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.effects import Failure, Transmit
-from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Extras, FenceOutcome, Kind, Prefix, encode
 from conversations.protocol.events import SetAside, Unanswerable
 from conversations.protocol.fences import FORGOTTEN
@@ -69,7 +69,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
         peer=prefix.from_service,
         key=item.key.decode(),
         peer_key=prefix.reply_key,
-        expires_at=NEVER if prefix.expires_at < 0 else prefix.expires_at,
+        expires_at=accepted_expiry(partition.context.now, prefix.expires_at, side.contract),
     )
     endpoint.may_start_until(prefix.accept_until)
     endpoint.join_group_of(active.lane.name[0])

@@ -11,7 +11,7 @@ There is one row for each message, END or ERROR:
     appended_at       timestamp  log time
     contract, from_service, to_service, service   strings; ``service`` is the target of the dialog
     code, description            code and text of an ERROR; negative codes are the system's
-    expires_at        timestamp  end of the dialog's lifetime, the same in all its rows; null: unlimited
+    expires_at        timestamp  end of the dialog's lifetime as its sender knew it; null: unlimited. An answer may have an earlier end
     content_type, content        format of the body, and its bytes
     key                          key of the receiver's conversation group, by default the dialog's id
     topic, partition, offset     place of the record

@@ -14,7 +14,7 @@ from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.protocol.topics import COMMANDS, service_topic
-from tests.bad_input.support.services import GOSSIP, TRADE, Order, Receipt, web
+from tests.bad_input.support.services import BRIEF, GOSSIP, TRADE, Order, Receipt, web
 
 MEGABYTE = 1_000_000
 
@@ -86,6 +86,7 @@ ROWS = [
     Call("a new dialog with an invalid id", _begin(id="no id"), "LocalError", 8426),
     Call("a lifetime of zero", _begin(lifetime=timedelta(0)), "LocalError", 8411),
     Call("a negative lifetime", _begin(lifetime=timedelta(-1)), "LocalError", 8411),
+    Call("a lifetime that is longer than its contract's", _begin(contract=BRIEF, lifetime=timedelta(hours=2)), "LocalError", 8411),
     Call("an existing dialog with an invalid id", lambda client: client.dialog("no id"), "LocalError", 8426),
     Call("an existing dialog with a group name of a megabyte", lambda client: client.dialog(f"{client.new_id()}@{'g' * MEGABYTE}"), "LocalError", 8414),
 ]  # fmt: skip

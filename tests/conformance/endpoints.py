@@ -281,11 +281,13 @@ _VARIANTS: tuple[Row, ...] = (
         f"{files.BROKEN}an_end_that_nobody_acknowledged_in_the_lifetime_is_reported",
         reason="in SI no handler knows of the dialog, and in ER the application has heard of an error already",
     ),
-    absent(
+    better(
         "endpoints.lifetime.capped",
         "The target takes the lifetime that the initiator chose.",
-        "The target takes the lifetime that the initiator chose.",
-        reason="not built yet: a target that caps the lifetime of dialogs that others begin",
+        "A target ends a dialog earlier if its own contract sets a shorter lifetime, and its first answer tells the initiator.",
+        f"{files.LIFETIMES}a_dialog_lives_no_longer_than_the_targets_contract_says",
+        f"{files.LIFETIMES}a_target_that_sets_no_shorter_lifetime_takes_the_initiators",
+        f"{files.LIFETIMES}a_restart_does_not_move_the_end",
     ),
 )
 

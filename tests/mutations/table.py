@@ -44,6 +44,7 @@ _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_
 
 _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
+_LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
@@ -762,5 +763,31 @@ MUTATIONS = (
     Mutation(
         "361-failed-handlers-of-an-ended-dialog-stay",
         f"{_LEAKS}nothing_is_left_of_a_dialog_and_no_copy_begins_it_again[failed-timer]",
+    ),
+    Mutation(
+        "370-the-target-caps-nothing",
+        f"{_LIFETIMES}a_dialog_lives_no_longer_than_the_targets_contract_says[unlimited]",
+    ),
+    Mutation(
+        "371-the-default-is-a-cap",
+        f"{_LIFETIMES}a_target_that_sets_no_shorter_lifetime_takes_the_initiators[the target's contract sets none]",
+    ),
+    Mutation("372-the-cap-counts-from-the-restart", f"{_LIFETIMES}a_restart_does_not_move_the_end"),
+    Mutation(
+        "373-the-initiator-ignores-the-earlier-end",
+        f"{_LIFETIMES}a_dialog_lives_no_longer_than_the_targets_contract_says[unlimited]",
+    ),
+    Mutation("374-the-earlier-end-is-not-written", f"{_LIFETIMES}an_initiator_keeps_the_end_that_its_target_told"),
+    Mutation(
+        "375-a-longer-lifetime-is-not-refused",
+        f"{_LIFETIMES}a_longer_lifetime_than_that_of_the_contract_is_refused_at_once",
+    ),
+    Mutation(
+        "376-a-request-asks-for-too-long",
+        "tests/unit/test_local.py::test_a_request_lives_no_longer_than_its_contract_allows",
+    ),
+    Mutation(
+        "377-an-end-is-put-off",
+        "tests/unit/protocol/test_endpoint.py::test_the_end_of_a_lifetime_is_only_brought_forward",
     ),
 )

@@ -25,9 +25,9 @@ class Anything(BaseModel):
     other: str = ""
 
 
-def stubborn(contract: Contract) -> tuple[Service[dict[str, object]], list[int]]:
+def stubborn(contract: Contract, name: str = "stubborn") -> tuple[Service[dict[str, object]], list[int]]:
     """A service that answers nothing, and the codes its dialogs broke with."""
-    service = Service("stubborn", accepts=[contract], ignores=["Say", "Heard"])
+    service = Service(name, accepts=[contract], ignores=["Say", "Heard"])
     codes: list[int] = []
 
     @service.on_error()
@@ -238,15 +238,20 @@ def test_a_timer_is_of_one_side_and_neither_is_sent_nor_changes_the_lifetime() -
 
 
 def test_a_lifetime_of_the_dialog_wins_over_the_contracts() -> None:
-    """A dialog may be begun with a lifetime of its own."""
+    """A dialog may be begun with a lifetime of its own: a shorter one than its contract sets, and any if the contract sets none."""
     service, codes = stubborn(SILENT)
-    with Simulation(service) as sim:
-        dialog = sim.peer("web").begin_dialog("stubborn", SILENT, lifetime=timedelta(hours=2))
-        dialog.send(Say(text="anybody?"))
-        sim.advance(timedelta(hours=1))
-        assert not dialog.ended
-        sim.advance(timedelta(hours=1, seconds=1))
-        assert codes == [-8489]
+    other, more_codes = stubborn(ECHO, "other")
+    with Simulation(service, other) as sim:
+        brief = sim.peer("web").begin_dialog("stubborn", SILENT, lifetime=timedelta(minutes=2))
+        long = sim.peer("web").begin_dialog("other", ECHO, lifetime=timedelta(days=3))
+        for dialog in (brief, long):
+            dialog.send(Say(text="anybody?"))
+        sim.advance(timedelta(minutes=3))
+        assert (brief.ended, codes) == (True, [-8489])
+        sim.advance(timedelta(days=2))
+        assert (long.ended, more_codes) == (False, [])
+        sim.advance(timedelta(days=1))
+        assert (long.ended, more_codes) == (True, [-8489])
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------

@@ -37,7 +37,12 @@ class Shipped(BaseModel):
     n: int
 
 
-ORDERS = Contract("Orders", sent_by_initiator=[Placed, MessageType("scan", "bytes")], sent_by_target=[Shipped])
+ORDERS = Contract(
+    "Orders",
+    sent_by_initiator=[Placed, MessageType("scan", "bytes")],
+    sent_by_target=[Shipped],
+    lifetime=timedelta(days=7),
+)
 NAMED = Contract("Named", sent_by_initiator=[Placed], group_named_by=["web"])
 Turn = Callable[[PlainRecord], object]
 
@@ -210,6 +215,7 @@ BAD: dict[str, tuple[Turn, str]] = {
     "group": (lambda _: NewDialog(Placed(n=1), group=""), "8414"),
     "named": (lambda _: NewDialog(Placed(n=1), to_group="till"), "8494"),
     "lifetime": (lambda _: NewDialog(Placed(n=1), lifetime=timedelta(0)), "8411"),
+    "lives": (lambda _: NewDialog(Placed(n=1), lifetime=timedelta(days=8)), "longer than contract 'Orders' allows"),
 }
 
 

@@ -69,6 +69,19 @@ def test_the_client_may_have_another_name() -> None:
         assert client.request("doubler", DOUBLES, Ask(n=4), reply=Answer, timeout=9 * SECOND).result().n == 8
 
 
+def test_a_request_lives_no_longer_than_its_contract_allows() -> None:
+    """A request asks for a minute, or for its time-out: a contract with a shorter lifetime is no reason to refuse it."""
+    brief = Contract("Brief", sent_by_initiator=[Ask], sent_by_target=[Answer], lifetime=9 * SECOND)
+    service = Service("brief", accepts=[brief])
+
+    @service.on(Ask)
+    def live(ask: Ask, dialog: Dialog) -> None:
+        dialog.send(Answer(n=round((dialog.message.expires_at - dialog.now).total_seconds())))
+
+    with local(service) as client:
+        assert 1 <= client.request("brief", brief, Ask(n=4), reply=Answer, timeout=30 * SECOND).result().n <= 9
+
+
 def test_a_time_out_names_the_service() -> None:
     """It says who did not answer."""
     with local(doubler()) as client, pytest.raises(RequestTimeout, match="no reply from doubler on dialog"):

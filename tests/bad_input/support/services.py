@@ -1,6 +1,6 @@
 """Two services that trade. Bad input is written for ``shop``, and claims to come from ``web``."""
 
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import Any
 
 from pydantic import BaseModel, field_validator
@@ -43,6 +43,7 @@ LEDGER = MessageType(
 )
 TRADE = Contract("Trade", sent_by_initiator=[Order, BLOB, PING, LEDGER], sent_by_target=[Receipt])
 GOSSIP = Contract("Gossip", sent_by_any=[Order])
+BRIEF = Contract("Brief", sent_by_any=[Order], lifetime=timedelta(hours=1))
 """A contract that neither service accepts."""
 
 
@@ -73,7 +74,7 @@ def shop() -> Service[Seen]:
 
 def web() -> Service[dict[str, Any]]:
     """Return a service that begins dialogs by command, and keeps the receipts and errors that it gets."""
-    service = Service("web", initiates=[TRADE, GOSSIP], ignores=["Order"])
+    service = Service("web", initiates=[TRADE, GOSSIP, BRIEF], ignores=["Order"])
 
     @service.on(Receipt)
     def receipt(body: Receipt, dialog: Dialog) -> None:

@@ -11,11 +11,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from conversations import Dialog, Service
+from conversations import Contract, Dialog, Service
 from conversations.errors import DialogEnded, LocalError
 from conversations.protocol import rows
 from conversations.protocol.command import Cleanup, End, EndWithError, Resend
 from conversations.protocol.states import State
+from conversations.protocol.times import moment
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
@@ -116,6 +117,20 @@ def test_both_sides_are_told_apart_and_a_closed_side_is_known_by_its_tombstone(s
     assert (target.code, "error         7" in described([target], {})) == (7, True)
     with pytest.raises(DialogEnded, match="8427"):
         check(target, End())
+
+
+def test_both_sides_show_the_end_that_the_targets_contract_sets(sim: Simulation) -> None:
+    """The initiator's contract is unlimited, the target's is not: the rows of both sides have the earlier end."""
+    brief, endless = (Contract("Brief", sent_by_any=[Say], lifetime=it) for it in (2 * HOUR, None))
+    sim.deploy(Service("brief", accepts=[brief], ignores=["Say"]))
+    dialog = sim.peer("web").begin_dialog("brief", endless)
+    dialog.send(Say(text="hello"))
+    sim.advance(timedelta(minutes=1))
+    shown = [*sides(sim, "web"), *sides(sim, "brief")]
+    (end,) = {it.lifetime_ends for it in shown}
+    assert end is not None
+    assert [plain(it)["deadline"] for it in shown] == [moment(end).isoformat()] * 2
+    assert ["(2026-01-01T02:00:00" in described([it], {}) for it in shown] == [True, True]
 
 
 def test_envelopes_that_cannot_be_sent_are_shown(sim: Simulation) -> None:

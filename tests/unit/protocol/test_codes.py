@@ -200,7 +200,7 @@ def test_an_error_of_a_peer_with_a_code_in_no_table_is_passed_on_unchanged(
 def test_a_number_finds_its_system_code_and_its_local_code() -> None:
     assert rows_of(8459) == [codes.TOO_LARGE, codes.BODY_TOO_LARGE]
     assert rows_of(-8459) == [codes.TOO_LARGE]
-    assert rows_of(8411) == [codes.LIFETIME_NOT_POSITIVE]
+    assert rows_of(8411) == [codes.LIFETIME_OUT_OF_RANGE]
     assert rows_of(-8411) == []
 
 

@@ -96,6 +96,12 @@ def test_a_lifetime_is_positive(lifetime: timedelta) -> None:
     assert Contract("C", sent_by_initiator=[Ask], lifetime=None).lifetime is None
 
 
+def test_only_a_lifetime_that_a_contract_sets_is_the_longest() -> None:
+    """Also if it equals the default."""
+    assert [it.longest for it in (CONTRACT, Contract("C", sent_by_initiator=[Ask], lifetime=None))] == [None, None]
+    assert Contract("C", sent_by_initiator=[Ask], lifetime=timedelta(days=1)).longest == 86_400_000_000
+
+
 def test_a_dialog_lives_a_day_when_nobody_says_anything() -> None:
     """Unlimited must be asked for."""
     assert CONTRACT.lifetime == timedelta(days=1)

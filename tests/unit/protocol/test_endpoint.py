@@ -265,6 +265,15 @@ def test_a_lifetime_breaks_a_conversation_with_8489() -> None:
     assert endpoint.error.code == -8489
 
 
+def test_the_end_of_a_lifetime_is_only_brought_forward() -> None:
+    """-1 is unlimited."""
+    endpoint = conversing()
+    assert [endpoint.expire_earlier(at) for at in (-1, HOUR + 1, HOUR)] == [False] * 3
+    assert endpoint.next_deadline() == HOUR
+    assert endpoint.expire_earlier(HOUR - 1)
+    assert endpoint.next_deadline() == HOUR - 1
+
+
 @pytest.mark.parametrize(
     ("state", "after"),
     [
