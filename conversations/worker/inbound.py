@@ -32,6 +32,9 @@ A message is **unfit** if this release does not know its type, or if its body do
 unfit message is given up on without an attempt, as its policy says (``failures.give_up_on_unfit``). By default it is held, until another
 release of this service knows the type or has an upgrade for the body. If the policy ends the dialog, the message is treated as a breach.
 
+Each envelope of a target has the end of the lifetime there. The target's contract may have brought this end forward. Then the initiator takes it
+over before anything else, so that both sides end at the same time without another record (design decision 0043).
+
 This module also carries out deadlines (``due``), because they lead to the same tasks. A timer leads to a call of ``on_timer``, an expired
 lifetime to a call of ``on_error``. After some deadlines only an envelope is sent: an acknowledgement that is owed, or a RESEND that asks
 for missing messages.
@@ -75,7 +78,8 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     """
     active, envelope = item.active, item.envelope
     if active.exists and active.endpoint.initiator and active.endpoint.expire_earlier(envelope.prefix.expires_at):
-        active.forget_encoded()  # the target's contract allows no longer lifetime, and both sides end at the same time
+        # The end is in the constant part of the row and of the envelopes.
+        active.forget_encoded()
         partition.touch(active)
     parked = partition.parking.parks.get(active.identity) if partition.parking.parks and item.park is None else None
     if item.accepted:

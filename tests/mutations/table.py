@@ -790,4 +790,9 @@ MUTATIONS = (
         "377-an-end-is-put-off",
         "tests/unit/protocol/test_endpoint.py::test_the_end_of_a_lifetime_is_only_brought_forward",
     ),
+    Mutation(
+        "378-unlimited-dialogs-are-remembered-for-ever",
+        "tests/simulation/test_unlimited_lifetimes.py::"
+        "test_dialogs_of_an_unlimited_lifetime_stay_usable_for_a_year_and_leave_nothing[without crashes]",
+    ),
 )
