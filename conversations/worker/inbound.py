@@ -13,8 +13,12 @@ An envelope of the peer passes four checks, in this order. Each check may decide
    OVERFLOW   too many envelopes are held: break the dialog
    END        the peer ended the dialog: call ``on_end``, then end this side
    ERROR      the peer, or its worker, broke the dialog: call ``on_error``, then end this side
-   RESEND     the peer asks for a message again, but sent messages are not kept: break the dialog
+   RESEND     the peer asks for a message again: transmit it from its row. If no row keeps it, break the dialog
    DISCARD    this side is over: keep the bytes of a message as a dead letter
+   DROP       this side is over, and the sender keeps the message: leave the message to its sender
+   RENEW      the peer broke the dialog, and a new dialog must carry on: ask the peer what it has accepted (``renewals``)
+   FENCE      the peer asks what this side has accepted: this side is over now, and answers
+   ANSWERED   the peer has answered: begin the new dialog, or call ``on_error``
    NOTHING    nothing to do; the envelope may have acknowledged more
    =========  =======================================================================================================
 
