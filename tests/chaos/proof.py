@@ -13,7 +13,7 @@ from typing import Any
 from conversations.config import Kafka
 from tests.chaos.run import Result
 
-TIMEOUT = 600.0
+TIMEOUT = 1_800.0
 """Seconds the checker may take, and the audit."""
 
 
