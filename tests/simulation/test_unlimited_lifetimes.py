@@ -71,11 +71,11 @@ def test_dialogs_of_an_unlimited_lifetime_stay_usable_for_a_year_and_leave_nothi
                 found.append(kept(sim, service))
         for found in sizes.values():
             assert found[-1] == found[3], "the same as after forty days"
-        assert [body.text for body in busy.received()] == [f"{number}" for number in range(ROUNDS)]
+        assert busy.received() == [Say(text=f"{number}") for number in range(ROUNDS)]
         said(idle, "still there?")
         said(quiet, "quiet")
         sim.run()
-        assert [body.text for body in idle.received()] == ["hello", "still there?"]
+        assert idle.received() == [Say(text="hello"), Say(text="still there?")]
         assert not quiet.ended
         for dialog in (idle, busy, quiet):
             dialog.end()
