@@ -16,6 +16,7 @@ from uuid import UUID
 from bench import topics, verify
 from bench.contenders import our_loop
 from bench.contenders.our_loop import ANSWERING, ASKING, OPAQUE_ORDER
+from bench.fill import HOUR, body_of
 from bench.topics import Filling
 from bench.workload import Job
 from conversations import Contract, Dialog, Kafka, MessageType, Service
@@ -36,7 +37,6 @@ from conversations.protocol.topics import COMMANDS, QUEUE, partition_of, service
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 
-HOUR = 3_600 * 1_000_000
 REPLY = MessageType("Receipt", "bytes")
 BODY = "application/octet-stream"
 SPREAD = 0x9E3779B97F4A7C15F39CC0605CEDC835
@@ -79,12 +79,8 @@ def fill(job: Job) -> None:
     topics.fill(job.bootstrap, _replies(job, keys))
 
 
-def _body(job: Job) -> bytes:
-    return bytes(33 + (number * number) % 89 for number in range(job.workload.body_bytes))
-
-
 def _commands(job: Job, keys: Sequence[bytes]) -> Iterator[Filling]:
-    topic, now, body = service_topic(job.space, ANSWERING, COMMANDS), time.time_ns() // 1_000, _body(job)
+    topic, now, body = service_topic(job.space, ANSWERING, COMMANDS), time.time_ns() // 1_000, body_of(job.workload)
     for key in keys:
         text = key.decode()
         operations = Begin(ASKING, "Orders"), Send("Order", BODY, body)
@@ -93,7 +89,7 @@ def _commands(job: Job, keys: Sequence[bytes]) -> Iterator[Filling]:
 
 
 def _replies(job: Job, keys: Sequence[bytes]) -> Iterator[Filling]:
-    load, now, body = job.workload, time.time_ns() // 1_000, _body(job)
+    load, now, body = job.workload, time.time_ns() // 1_000, body_of(job.workload)
     topic, run, sent_at = service_topic(job.space, ANSWERING, QUEUE), message_run("Receipt", BODY), encode_long(now)
     dialogs = []
     for key in keys:

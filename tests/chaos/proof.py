@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from conversations.config import Kafka
 from tests.chaos.run import Result
@@ -52,21 +52,39 @@ def prove(kafka: Kafka, records: Path, result: Result, copies: Mapping[str, Path
     return Proof(clean, facts["line"], [*wrong, *found], result, facts["figures"])
 
 
-def audited(kafka: Kafka, proof: Proof) -> Proof:
-    """Let the delivery audit read everything too, as operators start it: where all is well it must find nothing."""
+class Audit(NamedTuple):
+    """What the delivery audit found."""
+
+    clean: bool
+    line: str
+    """Its figures; empty if it came to no verdict."""
+    wrong: list[str]
+    facts: dict[str, Any] | None
+    """What it printed with ``--json``; None if it came to no verdict."""
+
+
+def audit(kafka: Kafka) -> Audit:
+    """Let the delivery audit read everything, as operators start it: where all is well it must find nothing."""
     where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
-    command = [sys.executable, "-m", "spark_jobs.delivery_audit", *where, "--json"]
-    facts, code, trouble = said("the audit", command)
+    facts, code, trouble = said("the audit", [sys.executable, "-m", "spark_jobs.delivery_audit", *where, "--json"])
     if facts is None or "faults" not in facts:
-        trouble = trouble or f"the audit failed, code {code}: {facts}"
-        return replace(proof, clean=False, wrong=[*proof.wrong, trouble])
+        return Audit(False, "", [trouble or f"the audit failed, code {code}: {facts}"], None)
     totals = facts["totals"]
-    line = f"{proof.line}\nAudit: dialogs {totals['dialogs']:,}, sent {totals['sent']:,}, faults {facts['faults']:,}"
-    audited_all = totals["dialogs"] == proof.figures["dialogs"]
-    few = [] if audited_all else [f"audit: it read {totals['dialogs']:,} of {proof.figures['dialogs']:,} dialogs"]
+    line = f"Audit: dialogs {totals['dialogs']:,}, sent {totals['sent']:,}, faults {facts['faults']:,}"
     found = [f"audit: {each['fault']}: {each['conversation_id']}: {each['what']}" for each in facts["listed"]]
-    clean = proof.clean and audited_all and code == 0 and facts["faults"] == 0
-    return replace(proof, clean=clean, line=line, wrong=[*proof.wrong, *few, *found], audit=facts)
+    return Audit(code == 0 and facts["faults"] == 0, line, found, facts)
+
+
+def audited(kafka: Kafka, proof: Proof) -> Proof:
+    """Add the audit's verdict to a proof. The audit must have read every dialog that the checker knows."""
+    found = audit(kafka)
+    if found.facts is None:
+        return replace(proof, clean=False, wrong=[*proof.wrong, *found.wrong])
+    read, known = found.facts["totals"]["dialogs"], proof.figures["dialogs"]
+    few = [] if read == known else [f"audit: it read {read:,} of {known:,} dialogs"]
+    clean = proof.clean and found.clean and not few
+    line = f"{proof.line}\n{found.line}"
+    return replace(proof, clean=clean, line=line, wrong=[*proof.wrong, *few, *found.wrong], audit=found.facts)
 
 
 def said(who: str, command: list[str]) -> tuple[dict[str, Any] | None, int, str]:

@@ -54,7 +54,7 @@ class Recorder:
     def _take(self, message: Any) -> None:
         error, place = message.error(), (message.topic(), message.partition())
         if error is None:
-            record = reader._record(message)
+            record = reader.record_of(message)
             self.records.append(record)
             self._reached[place] = record.offset + 1
             rows = self.rows.setdefault(place, {})

@@ -102,7 +102,7 @@ def _to_the_ends(consumer: Any, unfinished: dict[Place, int]) -> list[Record]:
             error = message.error()
             if error is None:
                 deadline = time.monotonic() + STANDSTILL
-                found.append(_record(message))
+                found.append(record_of(message))
             elif error.code() != KafkaError._PARTITION_EOF:
                 trouble = str(error)
             elif message.offset() >= unfinished.get((message.topic(), message.partition()), 0):
@@ -110,7 +110,8 @@ def _to_the_ends(consumer: Any, unfinished: dict[Place, int]) -> list[Record]:
     return found
 
 
-def _record(message: Any) -> Record:
+def record_of(message: Any) -> Record:
+    """Return the record that a consumer has got."""
     try:
         headers = tuple(message.headers() or ())
     except ValueError:  # a name that is not UTF-8: the client cannot say any of them

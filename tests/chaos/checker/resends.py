@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.chaos.checker.__main__ import CLEAN, KAFKA, USAGE, VIOLATED
 from tests.chaos.checker.reader import Unreachable, read
@@ -26,6 +26,18 @@ from tests.chaos.checker.records import Record
 
 Item = tuple[str, int]
 """Id of the first dialog, and the number of the item."""
+
+
+class Note(NamedTuple):
+    """What a handler noted of an item, in the transaction that sent or handled it."""
+
+    item: Item
+    dialog: str
+    """The dialog on which it was sent, in the notes of the sender; else empty."""
+    chain: str
+    """The first of the dialogs that replaced each other, in the notes of the receiver; else empty."""
+
+
 _ITEM = re.compile(rb'\{"first":\s?"([0-9a-f-]{36})",\s?"n":\s?(\d+)\}')
 SHOWN = 50
 """Violations that are listed."""
@@ -64,10 +76,10 @@ def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
     events: Counter[str] = Counter()
     for record in sorted(records, key=lambda it: it.position):
         if record.topic == plan["told"]:
-            told[noted(record)] += 1
+            told[noted(record).item] += 1
         elif record.topic == plan["handled"]:
-            first, number = noted(record)
-            handled[first, json.loads(record.value or b"")["chain"]].append(number)
+            (first, number), _, chain = noted(record)
+            handled[first, chain].append(number)
         elif record.topic.endswith(".dead-letter"):
             item = given_up(record)
             if item is not None:
@@ -91,10 +103,10 @@ def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
     )  # fmt: skip
 
 
-def noted(record: Record) -> Item:
-    """Return the item that a handler noted in a plain topic."""
+def noted(record: Record) -> Note:
+    """Return what a handler noted in a plain topic."""
     note = json.loads(record.value or b"")
-    return note["first"], note["n"]
+    return Note((note["first"], note["n"]), note.get("dialog", ""), note.get("chain", ""))
 
 
 def given_up(record: Record) -> Item | None:

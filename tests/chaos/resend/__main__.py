@@ -21,13 +21,15 @@ from conversations_ops.broker import BrokerError, EmbeddedBroker
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.demo.screen import Screen
 from conversations_ops.host.foreground import ended_by_sigterm, logged_to
-from tests.chaos.proof import said
+from tests.chaos.proof import audit, said
 from tests.chaos.resend.plan import Plan
 from tests.chaos.resend.run import Options, Run
 from tests.chaos.resend.services import LENGTH, TOPICS
 from tests.chaos.run import Stalled
 
 PARTITIONS = 8
+LONGEST_REPORT = 25
+"""Faults of the audit that are shown."""
 
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
@@ -39,7 +41,9 @@ def resend(
     kill_every: Annotated[float, typer.Option(min=0.2, help="Seconds between two SIGKILLs of a random worker.")] = 2.0,
     workers: Annotated[int, typer.Option(min=2, help="Worker processes of each of the two services.")] = 2,
     seed: Annotated[int, typer.Option(help="Decides what is broken; drawn if left out.")] = -1,
-    audit: Annotated[bool, typer.Option("--audit", help="Let Spark's delivery audit read all topics too.")] = False,
+    with_audit: Annotated[
+        bool, typer.Option("--audit", help="Let Spark's delivery audit read all topics too.")
+    ] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep Kafka's data and the records, however it ends.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
@@ -74,7 +78,7 @@ def resend(
     clean = False
     try:
         with ended_by_sigterm():
-            told = _carry_out(Plan(number, dialogs, length), directory, options, screen, audit=audit)
+            told = _carry_out(Plan(number, dialogs, length), directory, options, screen, with_audit=with_audit)
         clean = told["clean"]
         if as_json:
             typer.echo(json.dumps({"seed": number, **told}))
@@ -98,7 +102,7 @@ def resend(
         raise typer.Exit(Exit.HUMAN)
 
 
-def _carry_out(plan: Plan, directory: Path, options: Options, screen: Screen, *, audit: bool) -> dict[str, Any]:
+def _carry_out(plan: Plan, directory: Path, options: Options, screen: Screen, *, with_audit: bool) -> dict[str, Any]:
     screen.say(f"Seed {options.seed}. Starting Kafka ...")
     with logged_to(directory / "driver.log"), EmbeddedBroker(directory / "kafka") as broker:
         kafka = Kafka(broker.bootstrap, namespace=f"chaos{options.seed}")
@@ -111,29 +115,19 @@ def _carry_out(plan: Plan, directory: Path, options: Options, screen: Screen, *,
             wrong.append(repr(error))
         seconds = time.monotonic() - started
         screen.say(f"{seconds:.0f} s · " + " · ".join(f"{what} {count:,}" for what, count in run.counts.items()))
-        audited = _audited(kafka, screen) if audit else {}
+        if with_audit:
+            screen.say("Auditing with Spark ...")
+        audited = audit(kafka) if with_audit else None
         where = ["--bootstrap", kafka.bootstrap]
         checker = [sys.executable, "-m", "tests.chaos.checker.resends", *where, "--records", str(directory), "--json"]
         found, _, trouble = said("the checker", checker)
-    lines = [*wrong, *audited.get("lines", []), trouble or (found or {})["line"]]
-    clean = found is not None and found["clean"] and not wrong and audited.get("clean", True)
+    told = [] if audited is None else [*audited.wrong[:LONGEST_REPORT], audited.line]
+    lines = [*wrong, *filter(None, told), trouble or (found or {})["line"]]
+    clean = found is not None and found["clean"] and not wrong and (audited is None or audited.clean)
     return {
         "clean": clean, "line": lines[-1], "lines": lines, "seconds": round(seconds, 1), "counts": run.counts,
-        "ends": dict(run.fleet.ends), "found": found, "audit": audited.get("facts"),
+        "ends": dict(run.fleet.ends), "found": found, "audit": None if audited is None else audited.facts,
     }  # fmt: skip
-
-
-def _audited(kafka: Kafka, screen: Screen) -> dict[str, Any]:
-    screen.say("Auditing with Spark ...")
-    where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
-    facts, code, trouble = said("the audit", [sys.executable, "-m", "spark_jobs.delivery_audit", *where, "--json"])
-    if facts is None or "faults" not in facts:
-        return {"clean": False, "lines": [trouble or f"the audit failed, code {code}: {facts}"]}
-    line = (
-        f"Audit: dialogs {facts['totals']['dialogs']:,}, sent {facts['totals']['sent']:,}, faults {facts['faults']:,}"
-    )
-    listed = [f"  {each['fault']}: {each['conversation_id']}: {each['what']}" for each in facts["listed"][:25]]
-    return {"clean": code == 0 and facts["faults"] == 0, "lines": [*listed, line], "facts": facts}
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ BREAKS = (1, 1, 2, 2, 3, 3, 4)
 
 
 class Break(StrEnum):
-    """How a dialog is broken. Each error is of the class after which messages are sent again."""
+    """How the driver breaks a dialog, besides a lifetime that ends. Each error is of the class after which messages are sent again."""
 
-    LIFETIME = "-8489, at the end of a lifetime"
     CLEANUP = "-8462, after a cleanup of the target"
     RESTORED = "-9719 at both sides"
     KEY_LOST = "-28052 at both sides"
@@ -53,12 +52,10 @@ class Plan:
                 self.lifetimes[name] = timedelta(seconds=random.uniform(1.5, 6.0))
                 count -= 1
             at = random.sample(range(length), min(count, length))
-            if (
-                random.random() < 0.5
-            ):  # with time for a new dialog between two of them, so that the next one breaks this new dialog
+            if random.random() < 0.5:
+                # There is time for a new dialog between two breaks, so that the second one breaks the new dialog.
                 at = list(range(random.randrange(2), length, 3))[:count]
-            others = [kind for kind in Break if kind is not Break.LIFETIME]
-            self.breaks[name] = {number: random.choice(others) for number in at}
+            self.breaks[name] = {number: random.choice(list(Break)) for number in at}
 
     def write(self, directory: Path, namespace: str) -> None:
         """Write ``plan.json`` for the checker."""

@@ -33,14 +33,11 @@ from tests.chaos.resend.services import (
     topic,
 )
 from tests.chaos.resend.watch import Watch
-from tests.chaos.run import Stalled
+from tests.chaos.run import BREATH, STANDSTILL, TICK, Stalled
 
-TICK = 0.05
-STANDSTILL, BREATH = 120.0, 8.0
-"""Seconds without progress after which the run has failed, and after which nobody is killed."""
 PATIENCE = timedelta(seconds=35)
-BATCH, AT_ONCE = 100, 1_200
-"""Dialogs that are begun together, and that may be unfinished at the same time."""
+AT_ONCE = 1_200
+"""Number of dialogs that may be unfinished at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)

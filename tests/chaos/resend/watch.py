@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 
 from conversations.config import Kafka
 from conversations.kafka.follow import Follower
 from conversations.protocol.topics import DEAD_LETTER, service_topic
-from tests.chaos.checker.records import Record
+from tests.chaos.checker.reader import record_of
 from tests.chaos.checker.resends import Item, given_up, noted
 from tests.chaos.resend.plan import Plan
 from tests.chaos.resend.services import HANDLED, SINK, SOURCE, TOLD, topic
@@ -50,16 +49,13 @@ class Watch:
     def look(self, timeout: float) -> Iterator[tuple[str, int, str]]:
         """Read what is new, and yield the sent items with the dialogs on which they were sent."""
         for each in self._follower.poll(timeout):
-            record = Record(
-                each.topic() or "", each.partition() or 0, each.offset() or 0, 0, each.key(), each.value(),
-                tuple(each.headers() or ()),
-            )  # fmt: skip
+            record = record_of(each)
             if record.topic == topic(TOLD):
-                item = noted(record)
-                self._told.add(item)
-                yield *item, json.loads(record.value or b"")["dialog"]
+                note = noted(record)
+                self._told.add(note.item)
+                yield *note.item, note.dialog
                 continue
-            decided = noted(record) if record.topic == topic(HANDLED) else given_up(record)
+            decided = noted(record).item if record.topic == topic(HANDLED) else given_up(record)
             if decided is not None and decided not in self._decided:
                 self._decided.add(decided)
                 self._left[decided[0]] -= 1

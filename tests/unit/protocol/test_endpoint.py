@@ -219,24 +219,23 @@ def test_a_duplicate_is_acknowledged_again() -> None:
     assert endpoint.ack_at < NEVER
 
 
-def test_the_kept_end_of_the_peer_is_accepted_after_this_sides_end() -> None:
-    """A target that ended first counts the initiator's END, though the initiator keeps its messages: nothing is open after it."""
+def after_this_sides_end(kind: Kind) -> tuple[Reaction, int]:
+    """Give an envelope with the next number, which its sender keeps, to a target that has ended; return the reaction and what is accepted then."""
     endpoint = make(initiator=False)
     endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10)
     endpoint.end()
-    kept = Envelope(replace(prefix_of(make()), resends=True), Kind.END, 1, NONE)
-    assert endpoint.receive(kept, 0, 10) is Reaction.DISCARD
-    assert endpoint.inbound.accepted == 1
+    kept = Envelope(replace(prefix_of(make()), resends=True), kind, 1, NONE)
+    return endpoint.receive(kept, 0, 10), endpoint.inbound.accepted
+
+
+def test_the_kept_end_of_the_peer_is_accepted_after_this_sides_end() -> None:
+    """A target that ended first counts the initiator's END, though the initiator keeps its messages: nothing is open after it."""
+    assert after_this_sides_end(Kind.END) == (Reaction.DISCARD, 1)
 
 
 def test_a_kept_message_after_this_sides_end_is_left_to_its_sender() -> None:
     """Its number is not accepted, so the initiator's row stays and becomes the initiator's letter."""
-    endpoint = make(initiator=False)
-    endpoint.receive(envelope(Kind.MESSAGE, 0), 0, 10)
-    endpoint.end()
-    kept = Envelope(replace(prefix_of(make()), resends=True), Kind.MESSAGE, 1, NONE)
-    assert endpoint.receive(kept, 0, 10) is Reaction.DROP
-    assert endpoint.inbound.accepted == 0
+    assert after_this_sides_end(Kind.MESSAGE) == (Reaction.DROP, 0)
 
 
 def test_too_many_held_messages_overflow() -> None:
