@@ -49,6 +49,8 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
     from conversations.pending import Pending
     from conversations.pending_messages import PendingMessage
     from conversations.poison import PoisonPolicy, Then
+    from conversations.pool import Pool
+    from conversations.pool_sender import PoolSender
     from conversations.protocol.codes import ErrorClass
     from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, Resend, message_type
     from conversations.protocol.plain_records import PlainRecord
@@ -95,6 +97,8 @@ _HOMES = {
     "pending": ("Pending",),
     "pending_messages": ("PendingMessage",),
     "poison": ("PoisonPolicy", "Then"),
+    "pool": ("Pool",),
+    "pool_sender": ("PoolSender",),
     "protocol.codes": ("ErrorClass",),
     "protocol.contract": ("ANY_SERVICE", "Contract", "MessageType", "Resend", "message_type"),
     "protocol.plain_records": ("PlainRecord",),
@@ -108,7 +112,7 @@ __all__ = [
     "ANY_SERVICE", "Begun", "BodyTooLarge", "Brake", "Client", "ClientDialog", "Contract", "ConversationError", "DeclarationError",
     "Dialog", "DialogEnded", "DialogView", "ErrorClass", "GiveUp", "Group", "GroupState", "HandlerOver", "InvalidBody", "Kafka",
     "KafkaUnreachable", "Limits", "LocalError", "LogError", "MessageInfo", "MessageType", "NewDialog", "NewerState", "NoWorkerHere",
-    "NotAccepted", "NotInContract", "Opening", "PeerError", "Pending", "PendingMessage", "PlainRecord", "PoisonPolicy",
+    "NotAccepted", "NotInContract", "Opening", "PeerError", "Pending", "PendingMessage", "PlainRecord", "PoisonPolicy", "Pool", "PoolSender",
     "PublicationRefused", "QueueDisabled", "Reader", "Received", "RequestTimeout", "Resend", "RetryLater", "Sent", "Service",
     "StateUpgradeError", "Status", "Then", "TimeLimitExceeded", "UnknownContract", "UnknownService", "WorkerSettings", "WrongDirection",
     "local", "message_type", "run",

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import timedelta
 from typing import Any, Self, TypeVar, overload
 
-from conversations.client_dialog import ClientDialog, now
+from conversations.client_dialog import ClientBlock, ClientDialog, now
 from conversations.config import Kafka, Limits, Periods, check_kafka
 from conversations.errors import LocalError, NotInContract, NoWorkerHere
 from conversations.group_state import GroupState, read_state
@@ -22,9 +22,10 @@ from conversations.hosts import find
 from conversations.many_dialogs import Begun, Opening, begin_all
 from conversations.new_ids import checked, draw, draw_for
 from conversations.pending import Pending
+from conversations.pool import Pool, check_declared
 from conversations.ports import CommandSink, StateReader
 from conversations.protocol import admission
-from conversations.protocol.command import Begin
+from conversations.protocol.command import Begin, pool_id
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import Handle, read_handle
@@ -221,6 +222,29 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         name = read_handle(id)
         admission.check_key(name.key)
         return ClientDialog(self, name, None)
+
+    def pooled(self, pool: Pool, key: str) -> ClientBlock:
+        """Return a block that sends for a key of a pool: ``with client.pooled(DEVICES, key=device) as dialog: dialog.send(Push(text))``.
+
+        The messages go on the one long dialog of the key, after those that were sent for the key before, whoever sent them. The block can only
+        send: the owner of the key begins the dialog, replaces it, and ends it. The end of the block checks that the catalog names the service of
+        the pool.
+
+        Args:
+            pool: a pool that ``Service(..., pools=[...])`` declares.
+            key: any text; each key has a dialog of its own.
+
+        Raises:
+            UnknownContract: the service does not initiate the contract of the pool (8425).
+            LocalError: the service does not declare the pool, or the key is no text, is empty, or is too long (8414).
+        """
+        self._check_usable()
+        if self._service is not None:
+            check_declared(self._service.pools, pool, self.service_name)
+        group = pool.group(key)
+        block = ClientBlock(self, Handle(pool_id(group), group), pool.contract, pool.reuse(key))
+        block.to = pool.to
+        return block
 
     def state(self, service: Service[Any], group: str, *, begun_by: str | None = None) -> GroupState | None:
         """Read the state of a conversation group: ``client.state(accounts, "account-42")``. Return None if the group has no state.

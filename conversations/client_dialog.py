@@ -7,7 +7,6 @@ import concurrent.futures
 import secrets
 import time
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -18,7 +17,17 @@ from conversations.errors import BodyTooLarge, DialogEnded, LocalError, NotAccep
 from conversations.ports import CommandSink
 from conversations.protocol import admission, codes
 from conversations.protocol.codes import LocalCode
-from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
+from conversations.protocol.command import (
+    Begin,
+    Command,
+    End,
+    EndWithError,
+    Operation,
+    Reuse,
+    Send,
+    SetTimer,
+    encode_command,
+)
 from conversations.protocol.contract import Contract
 from conversations.protocol.identifiers import Handle, uuid_text
 from conversations.protocol.limits import COMMAND_BYTES, DESCRIPTION_LIMIT, OPERATIONS, sendable
@@ -44,14 +53,12 @@ class Writer(Protocol):
         """Return the connection for commands."""
 
 
-class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextManager["ClientDialog"]):
-    """A dialog, for use by a client in a block.
+class ClientBlock:
+    """A block of a client, in which messages are sent. The end of the block writes all its requests as one command."""
 
-    The end of the block writes all its requests as one command. So the requests take effect together. If a block only begins a dialog, the
-    other service learns of the dialog with the first message of a later block.
-    """
-
-    def __init__(self, client: Writer, name: Handle, contract: Contract | None, begin: Begin | None = None) -> None:
+    def __init__(
+        self, client: Writer, name: Handle, contract: Contract | None, begin: Begin | Reuse | None = None
+    ) -> None:
         self._client = client
         self._name = name
         self._contract = contract
@@ -61,15 +68,6 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
         self._inside = False
         self.to = ""
         """The service that the catalog must name; empty if the block begins no dialog, or its dialog may wait for the service."""
-
-    @property
-    def id(self) -> str:
-        """Id for ``Client.dialog``, valid in every process.
-
-        It is the conversation id. If the service accepted the dialog, ``:target`` follows. If the group has another key than the
-        conversation id, ``@`` and this key follow.
-        """
-        return self._name.text
 
     def send(self, body: object, /, *, type: str | None = None, key: str | None = None) -> None:  # noqa: A002 - `type` is the word of this domain
         """Note a message to send.
@@ -120,49 +118,6 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
             "name one with type=, and make the client with the Service object"
         )
 
-    def end(self) -> None:
-        """Note the request to end this side.
-
-        Raises:
-            DialogEnded: an earlier request of this block ended the dialog (8427).
-        """
-        self._check_open(codes.END_REFUSED)
-        self._ended = True
-        self._operations.append(End())
-
-    def end_with_error(self, code: int, description: str) -> None:
-        """Note the request to end this side with an error. The messages that this block has noted are dropped.
-
-        Raises:
-            DialogEnded: an earlier request of this block ended the dialog (8427).
-            LocalError: the code is not positive (8419), or the description is missing (8422).
-        """
-        self._check_open(codes.END_REFUSED)
-        admission.check_error(code, description)
-        self._ended = True
-        self._operations = [operation for operation in self._operations if isinstance(operation, Begin)]
-        self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
-
-    def set_timer(self, after: timedelta) -> None:
-        """Note the request to set the dialog's timer. The time begins when the owner of the dialog carries out the command.
-
-        Raises:
-            DialogEnded: an earlier request of this block ended the dialog (8458).
-            LocalError: the block begins the dialog, and the timer is not due before the end of its lifetime (8410). In other blocks, the
-                owner of the dialog refuses the command.
-        """
-        self._check_open(codes.TIMER_REFUSED)
-        due = later(0, admission.micros(after, "a timer"))
-        begun = self._operations[0] if self._operations else None
-        if isinstance(begun, Begin) and begun.lifetime > 0:
-            admission.check_timer_time(due, begun.lifetime)
-        self._operations.append(SetTimer(due))
-
-    def cancel_timer(self) -> None:
-        """Note the request to cancel the dialog's timer."""
-        self._check_open(codes.TIMER_REFUSED)
-        self._operations.append(SetTimer(-1))
-
     def _check_open(self, code: LocalCode) -> None:
         if not self._inside:
             raise LocalError(
@@ -181,7 +136,7 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
             BodyTooLarge: the requests do not fit into one command (8459). Nothing was written.
         """
         operations, self._operations = self._operations, []
-        if not operations:
+        if not operations or isinstance(operations[-1], Reuse):
             return None
         if len(operations) > OPERATIONS:
             raise BodyTooLarge(
@@ -241,16 +196,83 @@ class ClientDialog(AbstractContextManager["ClientDialog"], AbstractAsyncContextM
 
     def unconfirmed(self) -> NotAccepted:
         """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""
-        if self._contract is not None:
-            again = (
-                f"begin it again with the same id={uuid_text(self._name.conversation)!r}, in a block with the same requests: they take effect only "
-                "once. Draw the id before the block, with client.new_id()"
-            )
-        elif self._idempotency_key:
+        if self._idempotency_key:
             again = f"repeat the block with the same key={self._idempotency_key!r:.80}: it takes effect only once"
         else:
             again = "a repetition of the block could take effect a second time; blocks with send(..., key=KEY) can be repeated"
+        return self._unconfirmed(again)
+
+    def _unconfirmed(self, again: str) -> NotAccepted:
         waited = self._client.timeout.total_seconds()
         return NotAccepted(
-            f"dialog {self.id}: not confirmed within {waited:g} s. The requests may still take effect: {again}"
+            f"dialog {self._name.text}: not confirmed within {waited:g} s. The requests may still take effect: {again}"
+        )
+
+
+class ClientDialog(ClientBlock):
+    """A dialog, for use by a client in a block.
+
+    The end of the block writes all its requests as one command. So the requests take effect together. If a block only begins a dialog, the
+    other service learns of the dialog with the first message of a later block.
+    """
+
+    @property
+    def id(self) -> str:
+        """Id for ``Client.dialog``, valid in every process.
+
+        It is the conversation id. If the service accepted the dialog, ``:target`` follows. If the group has another key than the
+        conversation id, ``@`` and this key follow.
+        """
+        return self._name.text
+
+    def end(self) -> None:
+        """Note the request to end this side.
+
+        Raises:
+            DialogEnded: an earlier request of this block ended the dialog (8427).
+        """
+        self._check_open(codes.END_REFUSED)
+        self._ended = True
+        self._operations.append(End())
+
+    def end_with_error(self, code: int, description: str) -> None:
+        """Note the request to end this side with an error. The messages that this block has noted are dropped.
+
+        Raises:
+            DialogEnded: an earlier request of this block ended the dialog (8427).
+            LocalError: the code is not positive (8419), or the description is missing (8422).
+        """
+        self._check_open(codes.END_REFUSED)
+        admission.check_error(code, description)
+        self._ended = True
+        self._operations = [operation for operation in self._operations if isinstance(operation, Begin)]
+        self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
+
+    def set_timer(self, after: timedelta) -> None:
+        """Note the request to set the dialog's timer. The time begins when the owner of the dialog carries out the command.
+
+        Raises:
+            DialogEnded: an earlier request of this block ended the dialog (8458).
+            LocalError: the block begins the dialog, and the timer is not due before the end of its lifetime (8410). In other blocks, the
+                owner of the dialog refuses the command.
+        """
+        self._check_open(codes.TIMER_REFUSED)
+        due = later(0, admission.micros(after, "a timer"))
+        begun = self._operations[0] if self._operations else None
+        if isinstance(begun, Begin) and begun.lifetime > 0:
+            admission.check_timer_time(due, begun.lifetime)
+        self._operations.append(SetTimer(due))
+
+    def cancel_timer(self) -> None:
+        """Note the request to cancel the dialog's timer."""
+        self._check_open(codes.TIMER_REFUSED)
+        self._operations.append(SetTimer(-1))
+
+    def unconfirmed(self) -> NotAccepted:
+        """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""
+        if self._contract is None:
+            return super().unconfirmed()
+        return self._unconfirmed(
+            f"begin it again with the same id={uuid_text(self._name.conversation)!r}, in a block with the same requests: they take effect only "
+            "once. Draw the id before the block, with client.new_id()"
         )

@@ -18,9 +18,11 @@ from conversations.errors import DialogEnded, HandlerOver, NewerState, RetryLate
 from conversations.handlers import Side
 from conversations.message_info import MessageInfo
 from conversations.pending_messages import PendingMessage
+from conversations.pool import Pool, PooledMessages
+from conversations.pool_sender import PoolSender
 from conversations.protocol import admission
 from conversations.protocol.codes import END_REFUSED
-from conversations.protocol.command import TRIGGERS, Begin, End, EndWithError, Resend, Send, SetTimer, Verb
+from conversations.protocol.command import TRIGGERS, Begin, End, EndWithError, Resend, Reuse, Send, SetTimer, Verb
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope
@@ -112,6 +114,13 @@ class Room(Protocol):
     def pending(self, party: Party) -> Sequence[Envelope]:
         """Return the messages of the party that its peer has not acknowledged, in order."""
 
+    def pool_side(self, pool: Pool) -> Side:
+        """Return the handlers of the service on the initiator's side of a pool's contract.
+
+        Raises:
+            LocalError: the service does not declare the pool.
+        """
+
     def check_publishable(self, topic: str) -> None:
         """Check that the service publishes to a plain topic, and that the topic takes records now.
 
@@ -141,6 +150,7 @@ class Draft:
         "has_state",
         "newer_state",
         "party",
+        "pooled",
         "publications",
         "room",
     )
@@ -155,6 +165,8 @@ class Draft:
         self.apart: Apart | None = None
         self.publications: Publications | None = None
         """Records for plain topics; None if there are none."""
+        self.pooled: PooledMessages | None = None
+        """Messages for keys of pools; None if there are none."""
         self.newer_state: NewerState | None = None
         """The error that the handler got if a newer release wrote the state."""
 
@@ -220,6 +232,18 @@ class Draft:
             if self.publications is None:
                 self.publications = Publications()
             self.publications.add(record)
+
+    def note_pooled(self, group: str, reuse: Reuse, send: Send) -> None:
+        """Note a message for a key of a pool.
+
+        Raises:
+            HandlerOver: the handler's run is over.
+        """
+        with _GATE:
+            self.check_open()
+            if self.pooled is None:
+                self.pooled = PooledMessages()
+            self.pooled.add(group, reuse, send)
 
     def state_of(self, party: Party) -> State:
         """Return the state that the endpoint will have when the requests so far are applied."""
@@ -412,6 +436,28 @@ class Dialog(Generic[S]):
         record = publication(topic, key, value, headers)
         draft.room.check_publishable(topic)
         draft.publish(record)
+
+    def pooled(self, pool: Pool, key: str) -> PoolSender:
+        """Return a sender for a key of a pool: ``dialog.pooled(DEVICES, key="audit").send(Push(text="seen"))``.
+
+        The messages go on the one long dialog of the key, after those that were sent for the key before, whoever sent them. The dialog of
+        this handler is not concerned.
+
+        Args:
+            pool: a pool that ``Service(..., pools=[...])`` declares.
+            key: any text; each key has a dialog of its own.
+
+        Raises:
+            LocalError: the service does not declare the pool, or the key is no text, is empty, or is too long (8414).
+            UnknownService: the catalog does not name the service of the pool (8490).
+            HandlerOver: the handler of this dialog object is over.
+        """
+        draft = self._draft
+        draft.check_open()
+        side = draft.room.pool_side(pool)
+        if draft.room.is_unknown(pool.to):
+            raise admission.unknown_service(pool.to)
+        return PoolSender(draft, side, pool, key, draft.room.body_limit)
 
     @property
     def pending(self) -> Sequence[PendingMessage]:

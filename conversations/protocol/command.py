@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
 from conversations import schemas
@@ -30,6 +31,7 @@ __all__ = [
     "Report",
     "Resend",
     "Resolve",
+    "Reuse",
     "Send",
     "SetTimer",
     "Settle",
@@ -41,6 +43,7 @@ __all__ = [
     "aged",
     "decode_command",
     "encode_command",
+    "pool_id",
     "to_partition",
 ]
 
@@ -69,6 +72,21 @@ class Send:
     message_type: str
     content_type: str
     body: bytes
+
+
+@dataclass(slots=True)
+class Reuse:
+    """Send on the dialog of a pool for the command's key, or begin the next one. It is the first operation of its command.
+
+    ``max_age`` is in microseconds. If ``max_messages`` is 0, their number is not limited. If ``target_key`` is empty, the two sides have the
+    same key. The dialog of a pool is chosen by its owner, so the command has the id ``pool_id`` instead of a conversation id.
+    """
+
+    to_service: str
+    contract: str
+    max_age: int
+    max_messages: int = 0
+    target_key: str = ""
 
 
 @dataclass(slots=True)
@@ -183,7 +201,7 @@ Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Resen
 
 A handler's draft, a client's block and a command contain the same kinds of requests. Only operators ask for ``Cleanup``, and only handlers and operators for ``Resend``.
 """
-Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report
+Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report | Reuse
 
 TRIGGERS: dict[type[Verb], Trigger] = {
     Send: Trigger.SEND, End: Trigger.END, EndWithError: Trigger.END_WITH_ERROR, Cleanup: Trigger.CLEANUP
@@ -193,7 +211,21 @@ TRIGGERS: dict[type[Verb], Trigger] = {
 _NAMESPACE = "conversations."
 _OPERATIONS: dict[str, type[Operation]] = {
     _NAMESPACE + operation.__name__: operation
-    for operation in (Begin, Send, End, EndWithError, Cleanup, SetTimer, Tick, Resolve, Switch, Settle, Report, Resend)
+    for operation in (
+        Begin,
+        Send,
+        End,
+        EndWithError,
+        Cleanup,
+        SetTimer,
+        Tick,
+        Resolve,
+        Switch,
+        Settle,
+        Report,
+        Resend,
+        Reuse,
+    )
 }
 
 
@@ -233,6 +265,11 @@ NO_CONVERSATION = bytes(16)
 def concerns_partition(command: Command) -> bool:
     """Return True if all operations of a command are about its partition. Such a command is about no conversation."""
     return all(isinstance(operation, Tick | Switch | Settle) for operation in command.operations)
+
+
+def pool_id(key: str) -> bytes:
+    """Return the id that commands for a key of a pool have instead of a conversation id: a digest of the group's key, 16 bytes."""
+    return blake2b(key.encode(), digest_size=16, person=b"pool").digest()
 
 
 def to_partition(

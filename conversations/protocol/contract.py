@@ -63,6 +63,13 @@ class Resend(StrEnum):
     """The initiator keeps nothing. The target keeps the bytes of messages that it does not accept any more, as dead letters."""
 
 
+END_OF_STREAM = "conversations.EndOfStream"
+"""Name of the message type with which the initiator's worker asks the target to end its side, because a pool replaces the dialog.
+
+It belongs to no contract, and has no body and no handler.
+"""
+
+
 class MessageType:
     """A named kind of message. Its body is a Pydantic class, an Avro schema, ``"bytes"``, or None for no body.
 
@@ -75,6 +82,8 @@ class MessageType:
         self, name: str, body: type | Literal["bytes"] | Mapping[str, Any] | None, *, version: int = 1
     ) -> None:
         self.name = check_name("message type", name)
+        if name == END_OF_STREAM:
+            raise DeclarationError(f"the message type {name!r} belongs to pools: use another name")
         _check_version(f"message type {name!r}", version)
         if version > 1 and not isinstance(body, type):
             raise DeclarationError(f"message type {name!r}: only a body of a class has versions; use another name")

@@ -13,6 +13,8 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
                           attempt
     K digest              a command that took effect, so that a repetition has no effect
     L source              an open letter; the source is the topic and the offset of its record
+    S key                 the succession of a key of a pool: the time at which its last dialog is replaced, and the ids of its dialogs that
+                          are not closed, in order
     P                     the partition itself
 """
 
@@ -41,7 +43,7 @@ from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_lo
 IDENTITY_SIZE = 17
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
-LETTER, UNACKNOWLEDGED = b"L", b"U"
+LETTER, UNACKNOWLEDGED, SUCCESSION = b"L", b"U", b"S"
 TIMER, ERROR, SKIPPED = b"t", b"e", b"s"
 """The last byte of the key of a T row. It tells which handler without a message failed."""
 WITHOUT_MESSAGE = (TIMER, ERROR, SKIPPED)

@@ -11,6 +11,7 @@ from conversations.errors import UndecodableRecord
 from conversations.handlers import Side
 from conversations.memory.record import MemoryRecord
 from conversations.protocol import letters, rows
+from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, split_header
 from conversations.protocol.identifiers import uuid_text
@@ -198,7 +199,9 @@ class Facts:
         return found[1].accepted if isinstance(found[1], rows.Tombstone) else found[1].inbound.accepted
 
     def ignored(self, sent: Sent, to_initiator: bool) -> bool:
-        """Return True if the receiver declared that it ignores this message type."""
+        """Return True if no handler is called for this message type: the receiver declared that it ignores it, or it ends a dialog of a pool."""
+        if sent.message_type == END_OF_STREAM:
+            return True
         side = self.sides.get(sent.service, {}).get((sent.contract, to_initiator))
         receiver = side.receivers.get(sent.message_type) if side is not None else None
         return receiver is not None and receiver[1] is None

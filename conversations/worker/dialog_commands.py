@@ -34,6 +34,7 @@ from conversations.protocol.command import (
     Report,
     Resend,
     Resolve,
+    Reuse,
     Send,
     SetTimer,
     Settle,
@@ -73,17 +74,22 @@ def _draft(partition: Partition, command: Command) -> Draft:
             raise LocalError("a dialog with this id exists already", code=codes.DIALOG_EXISTS)
         if active.lane.name != ("", command.key):
             raise LocalError("an earlier record names another group for this dialog", code=codes.GROUP_INVALID)
-        active = _begun(partition, active, command, first)
+        active = begun(partition, active, first)
     else:
         commands.check_there(active, command)
     draft = Draft(Room(partition), active)
     for operation in command.operations:
-        _ask(draft, active, operation)
+        ask(draft, active, operation)
     return draft
 
 
-def _begun(partition: Partition, known: Active, command: Command, begin: Begin) -> Active:
-    context = partition.context
+def begun(partition: Partition, known: Active, begin: Begin) -> Active:
+    """Return the initiator's endpoint of a new dialog. ``known`` has its identity and its lane.
+
+    Raises:
+        LocalError: the dialog cannot begin.
+    """
+    context, key = partition.context, known.lane.name[1]
     check_service(begin.to_service)
     if begin.target_key:
         check_key(begin.target_key)
@@ -100,13 +106,13 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
         lives = side.contract.lives(context.periods.lifetime)
         lifetime = -1 if lives is None else lives
     endpoint = Endpoint(
-        command.conversation_id,
+        known.identity[:16],
         initiator=True,
         contract=begin.contract,
         service=context.name,
         peer=begin.to_service,
-        key=command.key,
-        peer_key=begin.target_key or command.key,
+        key=key,
+        peer_key=begin.target_key or key,
         expires_at=NEVER if lifetime < 0 else later(context.now, lifetime),
     )
     active = Active(known.identity, known.lane)
@@ -114,7 +120,12 @@ def _begun(partition: Partition, known: Active, command: Command, begin: Begin) 
     return active
 
 
-def _ask(draft: Draft, active: Active, operation: Operation) -> None:
+def ask(draft: Draft, active: Active, operation: Operation) -> None:
+    """Put an operation into a draft.
+
+    Raises:
+        LocalError: the operation is not possible.
+    """
     match operation:
         case Send():
             _check_send(draft, active, operation)
@@ -133,6 +144,8 @@ def _ask(draft: Draft, active: Active, operation: Operation) -> None:
             raise LocalError(
                 "an operation about a partition must stand alone in its command", code=codes.COMMAND_CONTRADICTS
             )
+        case Reuse():
+            raise LocalError("Reuse must be the first operation of its command", code=codes.COMMAND_CONTRADICTS)
         case Tick() | Resolve() | Report():
             return
     if type(operation) in TRIGGERS:

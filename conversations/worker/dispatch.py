@@ -46,7 +46,7 @@ from conversations.calls import Call
 from conversations.dialog import Dialog, Draft
 from conversations.errors import InvalidBody, PeerError, TimeLimitExceeded, Verdict
 from conversations.protocol import rows
-from conversations.protocol.command import Resolve, concerns_partition
+from conversations.protocol.command import Resolve, Reuse, concerns_partition
 from conversations.protocol.envelope import Kind
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
@@ -60,6 +60,7 @@ from conversations.worker import (
     outbound,
     parking,
     partition_commands,
+    pooled,
     quarantine,
     queue_switch,
 )
@@ -192,6 +193,8 @@ def _carry_out(partition: Partition, order: Order) -> None:
     operations = order.command.operations
     if concerns_partition(order.command):
         partition_commands.carry_out(partition, order)
+    elif isinstance(operations[0], Reuse):
+        commands.take_effect(partition, order, pooled.prepare)
     elif any(isinstance(operation, Resolve) for operation in operations):
         commands.take_effect(partition, order, decisions.prepare)
     else:
@@ -275,6 +278,8 @@ def _due(partition: Partition, active: Active) -> Sequence[Task]:
     Each handler to run gets its own item, because each handler may fail independently. The first handler runs for the present head of the
     lane. The items for the other handlers go to the end of the lane.
     """
+    if partition.successions.is_due(active.endpoint, partition.context.now):
+        pooled.replace(partition, active)
     tasks = inbound.due(partition, active)
     for task in tasks[1:]:
         item = Deadline(active, handler=task.without)
@@ -338,6 +343,8 @@ def _outcome(
     # The draft is applied first, in the order of its requests. Then the message is settled, which may end the dialog.
     if draft.asks:
         outbound.apply(partition, draft)
+    if draft.pooled is not None:
+        pooled.append(partition, draft.pooled)
     if draft.publications is not None:
         partition.outbox.publish(draft.publications.records, quarantine.called(item, task))
     if task.finish is not None:

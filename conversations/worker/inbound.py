@@ -53,6 +53,7 @@ from conversations.errors import InvalidBody
 from conversations.handlers import Handler
 from conversations.protocol import breaches, codes, letters, repetitions, rows
 from conversations.protocol.codes import SystemCode
+from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.effects import Due, Failure, Reaction
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
@@ -274,7 +275,7 @@ def _overflow(partition: Partition, item: Arrival) -> Task | None:
 def _discard(partition: Partition, item: Arrival) -> None:
     """Keep the bytes of a message that came after this side was over, as a dead letter."""
     active = item.active
-    if item.envelope.kind is Kind.MESSAGE:
+    if item.envelope.kind is Kind.MESSAGE and item.envelope.message_type != END_OF_STREAM:
         active.endpoint.gave_up_on()
         partition.letters.dead_letter(item, letters.AFTER_END)
 
@@ -301,6 +302,8 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
         return None if waits else skipped(partition, active, envelope.skipped)
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
+        if envelope.message_type == END_OF_STREAM and not active.endpoint.initiator:
+            return _end_of_stream(partition, active)
         if envelope.message_type in active.side.contract.types:
             return _wrong_type(partition, item)
         return _never_called(active, UnknownBody(envelope.message_type[:NAME_LENGTH]))
@@ -335,6 +338,12 @@ def invalid(partition: Partition, item: Arrival, error: InvalidBody) -> Task | N
     code = breaches.of_body(active.side.contract, item.envelope.message_type, initiator=active.endpoint.initiator)
     partition.letters.dead_letter(item, letters.BREACH, failure=error, code=code.number)
     return breach(partition, active, code, f"{code.text} {error}")
+
+
+def _end_of_stream(partition: Partition, active: Active) -> None:
+    """End this side, because a pool of the peer replaces the dialog. All messages before are settled, and their replies are sent."""
+    active.endpoint.finished()
+    outbound.end(partition, active)
 
 
 def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | None:
@@ -389,7 +398,7 @@ def ended(partition: Partition, active: Active) -> Task | None:
     All earlier messages of the peer are settled already. The END has a higher number than these messages, and has waited for its turn.
     """
     handler = active.side.on_end
-    if handler is None:
+    if handler is None or partition.successions.is_replaced(active.endpoint):
         outbound.finish_end(partition, active)
         return None
     return Task(active, handler, finish=outbound.finish_end)

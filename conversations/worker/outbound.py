@@ -223,6 +223,8 @@ def remember(partition: Partition, active: Active, *, told: bool = True, replace
         )  # fmt: skip
         active.entomb(tombstone)
         partition.groups.close(active)
+        for freed in partition.successions.close(endpoint):
+            partition.transmission.let_go(freed)
         partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
         partition.schedule.deadlines.forget_one()
         partition.context.counts.count_closed()
@@ -272,16 +274,18 @@ def _keep_held(partition: Partition, item: Arrival) -> None:
 
 
 def _command(partition: Partition, active: Active, operations: list[Operation]) -> None:
-    context, own, endpoint = partition.context, active.identity, active.endpoint
+    for at in range(0, len(operations), OPERATIONS):  # a command has at most OPERATIONS; all are in one transaction
+        append_command(partition, active.identity[:16], active.endpoint.key, operations[at : at + OPERATIONS])
+
+
+def append_command(partition: Partition, conversation: bytes, group: str, operations: list[Operation]) -> None:
+    """Append a command to the commands topic of this service, for the partition that has the group with a key."""
+    context = partition.context
     count = context.destinations.partitions(context.name)
     if count is None:
         raise LookupError(f"the topics of service {context.name} exist, but the catalog has no entry for it")
-    key = endpoint.key.encode()
-    for at in range(0, len(operations), OPERATIONS):  # a command has at most OPERATIONS; all are in one transaction
-        command = Command(
-            context.new_conversation(), own[:16], True, endpoint.key, "", context.name, context.now,
-            tuple(operations[at : at + OPERATIONS]),
-        )  # fmt: skip
-        partition.outbox.produce(
-            (context.topics.commands, partition_of(key, count), key, encode_command(command), None)
-        )
+    command = Command(
+        context.new_conversation(), conversation, True, group, "", context.name, context.now, tuple(operations)
+    )
+    key = group.encode()
+    partition.outbox.produce((context.topics.commands, partition_of(key, count), key, encode_command(command), None))

@@ -34,6 +34,7 @@ from conversations.worker.progress import Progress
 from conversations.worker.queue_input import QueueInput
 from conversations.worker.residents import Residents
 from conversations.worker.schedule import Schedule
+from conversations.worker.successions import Successions
 from conversations.worker.suspicion import Suspicion
 from conversations.worker.transmission import Transmission
 from conversations.worker.unacknowledged import Unacknowledged
@@ -62,7 +63,8 @@ class Partition:
         self.groups = Groups(self.outbox, self.work, self)
         self.letters = Letters(number, context, self.outbox, self.progress, self.schedule)
         unacknowledged = Unacknowledged(context, self.outbox, self.letters.event)
-        self.transmission = Transmission(context, self.outbox, self.waiting, self, unacknowledged)
+        successions = Successions(self.outbox, self.schedule)
+        self.transmission = Transmission(context, self.outbox, self.waiting, self, unacknowledged, successions)
         self.parking = Parking(number, context, self.outbox, self.progress, self.schedule, self.letters, self.work)
         self.input = QueueInput()
         self.gone = False
@@ -72,6 +74,11 @@ class Partition:
     def unacknowledged(self) -> Unacknowledged:
         """The envelopes that were transmitted, and that their peers have not acknowledged."""
         return self.transmission.unacknowledged
+
+    @property
+    def successions(self) -> Successions:
+        """The dialogs of the keys of pools."""
+        return self.transmission.successions
 
     # -- finding ----------------------------------------------------------------------------------------
 
@@ -171,7 +178,7 @@ class Partition:
                     del self.actives[rows.other_side(own)]  # no endpoint exists any more, and its key is unknown
                 continue
             active.passed(now)
-            if self.parking.wake_time(active) <= now:
+            if self.parking.wake_time(active) <= now or self.successions.is_due(active.endpoint, now):
                 yield active
             elif active.endpoint.state is not State.CLOSED:
                 self.look_in_time(active)
@@ -184,7 +191,7 @@ class Partition:
             return
         for active in self.pop_due(now):
             self.parking.take_due(active)
-            if active.endpoint.next_deadline() <= now:
+            if active.endpoint.next_deadline() <= now or self.successions.is_due(active.endpoint, now):
                 # The lane of the endpoint handles this deadline, and schedules the next deadline.
                 self.work.fall_due(active)
             else:
@@ -278,6 +285,7 @@ class Partition:
                 self.schedule.deadlines.add(wake, key[1:])
         self.waiting.count_kept()
         self.unacknowledged.count_kept()
+        self.successions.restore()
         for kind, passing in ((rows.COMMAND, self.schedule.commands), (rows.LETTER, self.schedule.letters)):
             for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)

@@ -102,6 +102,7 @@ def _begin(partition: Partition, old: Active, chain: Chain) -> Active:
     if chain.generation == GENERATIONS:
         endpoint.renew_when_broken(False)
     partition.groups.join(active)
+    partition.successions.carry_on(before.key, old.identity, active.identity)
     context.counts.count_begun()
     watcher = context.watchers.get(before.conversation)
     if watcher is not None:

@@ -29,6 +29,7 @@ from conversations.protocol.topics import partition_of
 from conversations.worker.active import Active, Endpoints
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
+from conversations.worker.successions import Successions
 from conversations.worker.unacknowledged import Unacknowledged, is_sequenced
 from conversations.worker.waiting_rows import Waiting
 
@@ -49,16 +50,18 @@ class Refusal(NamedTuple):
 class Transmission:
     """Sends the envelopes of one partition, and keeps an envelope while its destination takes no records."""
 
-    __slots__ = ("_context", "_endpoints", "_outbox", "_waiting", "refused", "unacknowledged")
+    __slots__ = ("_context", "_endpoints", "_outbox", "_waiting", "refused", "successions", "unacknowledged")
 
     def __init__(
-        self, context: Context, outbox: Outbox, waiting: Waiting, endpoints: Endpoints, unacknowledged: Unacknowledged
-    ) -> None:
+        self, context: Context, outbox: Outbox, waiting: Waiting, endpoints: Endpoints, unacknowledged: Unacknowledged,
+        successions: Successions,
+    ) -> None:  # fmt: skip
         self._context = context
         self._outbox = outbox
         self._waiting = waiting
         self._endpoints = endpoints
         self.unacknowledged = unacknowledged
+        self.successions = successions
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
 
@@ -79,8 +82,10 @@ class Transmission:
         if active.out_partition < 0 and not self._route(active):
             self.delay(active.identity, active.out_topic, active.out_key, value)
             return
-        if self._context.destinations.blocked or self._waiting.delayed.of:
-            blocked = active.out_topic in self._context.destinations.blocked
+        if self._context.destinations.blocked or self._waiting.delayed.of or self.successions.held_back:
+            blocked = (
+                active.out_topic in self._context.destinations.blocked or active.identity in self.successions.held_back
+            )
             if blocked or active.identity in self._waiting.delayed.of:
                 self.delay(active.identity, active.out_topic, active.out_key, value)
                 return
@@ -136,10 +141,17 @@ class Transmission:
             while waiting and topic not in blocked and not self._context.budget.is_read():
                 own = next(iter(waiting))
                 del waiting[own]
-                if own in delayed.of and own not in self.refused:  # a refused dialog is broken in its lane
+                # A refused dialog is broken in its lane. A dialog that is held back waits for the dialogs before it.
+                if own in delayed.of and own not in self.refused and own not in self.successions.held_back:
                     self._release_dialog(own)
             for own in waiting:
                 delayed.wait(own, topic)
+
+    def let_go(self, own: bytes) -> None:
+        """Let the delayed envelopes of an endpoint go, because the endpoint is not held back any more."""
+        if own in self._waiting.delayed.of:
+            active = self._endpoints.find(rows.other_side(own), "", "")
+            self._waiting.delayed.wait(own, self._context.destinations.topic(active.endpoint.peer))
 
     def _release_dialog(self, own: bytes) -> None:
         active = self._endpoints.find(rows.other_side(own), "", "")

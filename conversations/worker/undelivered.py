@@ -11,6 +11,7 @@ from conversations.errors import RefusedRecord
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import decode_command
+from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.envelope import IDENTITY, Kind, decode
 from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable, Undelivered
 from conversations.protocol.fences import Fence
@@ -121,7 +122,10 @@ def give_back(partition: Partition, active: Active) -> int:
     endpoint = active.endpoint
     code = endpoint.error.code if endpoint.error is not None else 0
     topic = partition.context.destinations.topic(endpoint.peer)
-    messages = [it for it in left if it.envelope.kind is Kind.MESSAGE]
+    messages = [it for it in left if it.envelope.kind is Kind.MESSAGE and it.envelope.message_type != END_OF_STREAM]
+    for it in left:
+        if it.envelope.message_type == END_OF_STREAM:
+            endpoint.drop()  # it asked the peer to end a dialog that is over
     is_uncertain = endpoint.fence is not Fence.ANSWERED
     for it in messages:
         item = Leftover(

@@ -1,0 +1,43 @@
+"""The succession of a key of a pool: its dialogs that are not closed, in order, and the time at which the last dialog is replaced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from conversations.errors import UndecodableRecord
+from conversations.protocol.endpoint import NEVER
+
+_TIME, _ID = 8, 16
+
+
+@dataclass(slots=True)
+class Succession:
+    """The dialogs of one key of a pool. Each of them transmits when the dialogs before it are closed."""
+
+    replace_at: int = NEVER
+    """Time in microseconds at which the last dialog is replaced; ``NEVER`` if it is replaced already."""
+    dialogs: list[bytes] = field(default_factory=list)
+    """Identities of the initiator's endpoints, the oldest first."""
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if no further message is sent on the last dialog."""
+        return self.replace_at == NEVER
+
+
+def encode_succession(succession: Succession) -> bytes:
+    """Encode the row of a succession: the time, then the conversation ids."""
+    ids = (own[:_ID] for own in succession.dialogs)
+    return succession.replace_at.to_bytes(_TIME, "big") + b"".join(ids)
+
+
+def decode_succession(row: bytes) -> Succession:
+    """Decode the row of a succession.
+
+    Raises:
+        UndecodableRecord: the bytes are not such a row.
+    """
+    if len(row) < _TIME + _ID or (len(row) - _TIME) % _ID:
+        raise UndecodableRecord(f"{len(row)} bytes are not the row of a succession")
+    ids = (row[at : at + _ID] for at in range(_TIME, len(row), _ID))
+    return Succession(int.from_bytes(row[:_TIME], "big"), [it + b"\1" for it in ids])
