@@ -22,7 +22,7 @@ from conversations.hosts import find
 from conversations.many_dialogs import Begun, Opening, begin_all
 from conversations.new_ids import checked, draw, draw_for
 from conversations.pending import Pending
-from conversations.pool import Pool, check_declared
+from conversations.pool import Pool, check_usable
 from conversations.ports import CommandSink, StateReader
 from conversations.protocol import admission
 from conversations.protocol.command import Begin, pool_id
@@ -167,9 +167,13 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self._check_usable()
         admission.check_service(to)
         admission.check_contract(contract)
-        if self._service is not None and self._service.initiates.get(contract.name) is not contract:
+        if not self._initiates(contract):
             mend = "name it in initiates=[...] of the service, or of local(...)"
             raise admission.not_initiated(self.service_name, contract.name, mend)
+
+    def _initiates(self, contract: Contract) -> bool:
+        """Return False if the service is known not to initiate a contract."""
+        return self._service is None or self._service.initiates.get(contract.name) is contract
 
     def begin_dialogs(
         self, to: str, contract: Contract, openings: Iterable[Opening | tuple[str, object]], *, lifetime: timedelta | None = None,
@@ -231,16 +235,15 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         the pool.
 
         Args:
-            pool: a pool that ``Service(..., pools=[...])`` declares.
+            pool: the pool; the service initiates its contract.
             key: any text; each key has a dialog of its own.
 
         Raises:
             UnknownContract: the service does not initiate the contract of the pool (8425).
-            LocalError: the service does not declare the pool, or the key is no text, is empty, or is too long (8414).
+            LocalError: ``pool`` is no ``Pool``, or the key is no text, is empty, or is too long (8414).
         """
         self._check_usable()
-        if self._service is not None:
-            check_declared(self._service.pools, pool, self.service_name)
+        check_usable(pool, self._initiates, self.service_name, key)
         group = pool.group(key)
         block = ClientBlock(self, Handle(pool_id(group), group), pool.contract, pool.reuse(key))
         block.to = pool.to

@@ -18,7 +18,7 @@ from conversations.errors import DialogEnded, HandlerOver, NewerState, RetryLate
 from conversations.handlers import Side
 from conversations.message_info import MessageInfo
 from conversations.pending_messages import PendingMessage
-from conversations.pool import Pool, PooledMessages
+from conversations.pool import Pool, PooledMessages, check_usable
 from conversations.pool_sender import PoolSender
 from conversations.protocol import admission
 from conversations.protocol.codes import END_REFUSED
@@ -114,12 +114,8 @@ class Room(Protocol):
     def pending(self, party: Party) -> Sequence[Envelope]:
         """Return the messages of the party that its peer has not acknowledged, in order."""
 
-    def pool_side(self, pool: Pool) -> Side:
-        """Return the handlers of the service on the initiator's side of a pool's contract.
-
-        Raises:
-            LocalError: the service does not declare the pool.
-        """
+    def side_of(self, contract: Contract) -> Side:
+        """Return the handlers of the service on the initiator's side of a contract."""
 
     def check_publishable(self, topic: str) -> None:
         """Check that the service publishes to a plain topic, and that the topic takes records now.
@@ -444,20 +440,21 @@ class Dialog(Generic[S]):
         this handler is not concerned.
 
         Args:
-            pool: a pool that ``Service(..., pools=[...])`` declares.
+            pool: the pool; the service initiates its contract.
             key: any text; each key has a dialog of its own.
 
         Raises:
-            LocalError: the service does not declare the pool, or the key is no text, is empty, or is too long (8414).
+            UnknownContract: the service does not initiate the contract of the pool (8425).
+            LocalError: ``pool`` is no ``Pool``, or the key is no text, is empty, or is too long (8414).
             UnknownService: the catalog does not name the service of the pool (8490).
             HandlerOver: the handler of this dialog object is over.
         """
         draft = self._draft
         draft.check_open()
-        side = draft.room.pool_side(pool)
+        check_usable(pool, draft.room.initiates, self._party.endpoint.service, key)
         if draft.room.is_unknown(pool.to):
             raise admission.unknown_service(pool.to)
-        return PoolSender(draft, side, pool, key, draft.room.body_limit)
+        return PoolSender(draft, draft.room.side_of(pool.contract), pool, key, draft.room.body_limit)
 
     @property
     def pending(self) -> Sequence[PendingMessage]:

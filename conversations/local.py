@@ -18,7 +18,6 @@ from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.memory.feeding import MemoryFeeder, append_plain
 from conversations.memory.group_states import MemoryGroupStates
-from conversations.pool import Pool
 from conversations.ports import CommandSink, Connection, StateReader
 from conversations.protocol.admission import unknown_service
 from conversations.protocol.contract import Contract, as_contracts
@@ -163,7 +162,6 @@ def local(
     *services: Service[Any],
     kafka: Kafka | None = None,
     initiates: Sequence[Contract] = (),
-    pools: Sequence[Pool] = (),
     name: str = CLIENT,
     settings: WorkerSettings | None = None,
 ) -> LocalBlock:
@@ -178,7 +176,6 @@ def local(
         services: services to run here. With ``kafka``, no service is needed.
         kafka: the cluster.
         initiates: further contracts under which the client may begin dialogs, with services that run elsewhere.
-        pools: pools of the client's service, for ``Client.pooled``.
         name: name of the client's service. Processes that use ``local`` on one Kafka at the same time need different names.
             Otherwise the answer to one process may arrive at another.
         settings: settings of the workers.
@@ -188,14 +185,18 @@ def local(
             have one name.
         LogError: Kafka cannot be reached.
     """
-    client = _client_service(as_services("local", services), initiates, pools, name)
-    return LocalBlock(_running(services, client, kafka, settings or WorkerSettings()))
+    return LocalBlock(_running(services, kafka, initiates, name, settings or WorkerSettings()))
 
 
 @contextmanager
 def _running(
-    services: Sequence[Service[Any]], client_service: Service[Any], kafka: Kafka | None, settings: WorkerSettings
+    services: Sequence[Service[Any]],
+    kafka: Kafka | None,
+    initiates: Sequence[Contract],
+    name: str,
+    settings: WorkerSettings,
 ) -> Iterator[LocalClient]:
+    client_service = _client_service(as_services("local", services), initiates, name)
     if kafka is not None:
         check_kafka(kafka)
     everyone = (*services, client_service)
@@ -206,7 +207,7 @@ def _running(
             broker.create_service(service.name, 1, service.declaration().retries)
             for topic in (*service.publishes, *service.feeds):
                 broker.create_topic(topic, 1)
-        sink: CommandSink | None = MemoryCommands(broker, client_service.name)
+        sink: CommandSink | None = MemoryCommands(broker, name)
         connect = _in_memory(broker)
     else:
         memory = None
@@ -231,9 +232,7 @@ def _running(
                 client.finish()
 
 
-def _client_service(
-    services: Sequence[Service[Any]], initiates: Sequence[Contract], pools: Sequence[Pool], name: str
-) -> Service[Any]:
+def _client_service(services: Sequence[Service[Any]], initiates: Sequence[Contract], name: str) -> Service[Any]:
     contracts = {contract.name: contract for contract in as_contracts("initiates", initiates)}
     contracts |= {contract.name: contract for service in services for contract in service.accepts.values()}
     if name in {service.name for service in services}:
@@ -244,7 +243,6 @@ def _client_service(
     service: Service[Any] = Service(
         name,
         initiates=list(contracts.values()),
-        pools=pools,
         ignores=[received for contract in contracts.values() for received in contract.by_target],
     )
     service.temporary = True

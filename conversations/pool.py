@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 
-from conversations.errors import DeclarationError, LocalError, UnknownContract
-from conversations.protocol.admission import check_key, check_service, micros
+from conversations.errors import DeclarationError, LocalError
+from conversations.protocol.admission import check_key, check_service, check_to_group, micros, not_initiated
 from conversations.protocol.command import Reuse, Send
-from conversations.protocol.contract import Contract, as_contracts, listed
+from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.topics import check_name
 
 
@@ -24,7 +24,7 @@ class Pool:
     ``POOL:KEY``. If the contract has ``group_named_by``, the group at the target has the key itself.
 
     Args:
-        name: name of the pool, unique in its service.
+        name: name of the pool. A service uses one pool of this name.
         to: name of the other service.
         contract: the contract of the dialogs. The service must initiate it.
         max_age: age at which a dialog is replaced. A dialog is also replaced when half of its lifetime is over.
@@ -81,44 +81,21 @@ class PooledMessages:
         self.of.setdefault(group, (reuse, []))[1].append(send)
 
 
-def check_declared(pools: Mapping[str, Pool], pool: object, service: str) -> None:
-    """Check that a service declares a pool.
+def check_usable(pool: object, initiates: Callable[[Contract], bool], service: str, key: str) -> None:
+    """Check that a service may send for a key of a pool.
 
     Raises:
-        UnknownContract: it does not (8425).
-        LocalError: ``pool`` is no pool.
+        UnknownContract: the service does not initiate the contract of the pool (8425).
+        LocalError: ``pool`` is no pool, the key is not valid (8414), or the contract does not let the service name the group at the
+            target (8494).
     """
     if not isinstance(pool, Pool):
         raise LocalError(f"pooled takes a Pool, not {pool!r:.80}")
-    if pools.get(pool.name) is not pool:
-        raise UnknownContract(
-            f"service {service!r} does not declare pool {pool.name!r}: add it to pools=[...] of the service (8425)"
+    if not initiates(pool.contract):
+        raise not_initiated(
+            service, pool.contract.name, f"it is the contract of pool {pool.name!r}: add it to initiates=[...]"
         )
-
-
-def declared_pools(service: str, pools: Sequence[Pool], initiates: Mapping[str, Contract]) -> dict[str, Pool]:
-    """Return the pools of a service by name.
-
-    Raises:
-        DeclarationError: an object is no pool, two pools have one name, or the service does not initiate the contract of a pool.
-    """
-    found: dict[str, Pool] = {}
-    for pool in listed("pools", pools, "pools"):
-        if not isinstance(pool, Pool):
-            raise DeclarationError(f"service {service!r}: pools takes objects of class Pool, not {pool!r:.80}")
-        if found.setdefault(pool.name, pool) is not pool:
-            raise DeclarationError(f"service {service!r} has two pools {pool.name!r}")
-        contract = pool.contract
-        if initiates.get(contract.name) is not contract:
-            raise DeclarationError(
-                f"service {service!r} does not initiate contract {contract.name!r} of pool {pool.name!r}: add it to initiates=[...]"
-            )
-        if contract.shares_groups and not contract.may_name_group(service):
-            raise DeclarationError(
-                f"contract {contract.name!r} of pool {pool.name!r} does not let service {service!r} name the group at the target: "
-                "add it to group_named_by=[...] on both sides"
-            )
-    return found
+    check_to_group(pool.contract, service, key if pool.contract.shares_groups else None)
 
 
 def _count(name: str, number: object) -> int:

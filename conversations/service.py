@@ -18,7 +18,6 @@ from conversations.feeds import F, Feed, Start, add_feed, declared_feed
 from conversations.group_state import StateCodec, Upgrade
 from conversations.handlers import Handler, Side
 from conversations.poison import PoisonPolicy, Subject, hidden_by, waits
-from conversations.pool import Pool, declared_pools
 from conversations.protocol.codes import CONTRACT_TWICE
 from conversations.protocol.contract import (
     DEFAULT_LIFETIME,
@@ -86,7 +85,6 @@ class Service(Generic[S]):
             ``PoisonPolicy()``: three more attempts without a delay, then the dialog waits until an operator decides.
         ignores: message types (class or name) that the service may receive, but does not handle. They need no handler.
         publishes: names of the plain Kafka topics to which handlers may publish records (``Dialog.publish``). Their owners create them.
-        pools: pools of long dialogs; see ``Pool``.
 
     Raises:
         DeclarationError: two different contracts have one name, a name is not valid, or an argument has a wrong type. Or a policy is for
@@ -103,7 +101,6 @@ class Service(Generic[S]):
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
         publishes: Sequence[str] = (),
-        pools: Sequence[Pool] = (),
     ) -> None: ...
     @overload
     def __init__(
@@ -117,7 +114,6 @@ class Service(Generic[S]):
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
         publishes: Sequence[str] = (),
-        pools: Sequence[Pool] = (),
     ) -> None: ...
     def __init__(
         self,
@@ -130,7 +126,6 @@ class Service(Generic[S]):
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
         publishes: Sequence[str] = (),
-        pools: Sequence[Pool] = (),
     ) -> None:
         self.name = check_name("service", name)
         self.accepts = _by_name(name, as_contracts("accepts", accepts))
@@ -138,7 +133,6 @@ class Service(Generic[S]):
         ignored = listed("ignores", ignores, "message types")
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignored)
         self.publishes = frozenset(map(check_plain, listed("publishes", publishes, "names of topics")))
-        self.pools = declared_pools(name, pools, self.initiates)
         self.state = StateCodec(name, *_state_of(name, state, state_version))
         self.upgrades = BodyUpgrades(name)
         self.poison = (*listed("poison", poison, "policies"), PoisonPolicy())

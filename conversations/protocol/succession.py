@@ -24,6 +24,23 @@ class Succession:
         """True if no further message is sent on the last dialog."""
         return self.replace_at == NEVER
 
+    def begin(self, own: bytes, replace_at: int) -> None:
+        """Add a dialog at the end."""
+        self.dialogs.append(own)
+        self.replace_at = replace_at
+
+    def replace(self) -> None:
+        """Note that no further message is sent on the last dialog."""
+        self.replace_at = NEVER
+
+    def carry_on(self, old: bytes, new: bytes) -> None:
+        """Put a dialog in the place of another."""
+        self.dialogs[self.dialogs.index(old)] = new
+
+    def close(self, own: bytes) -> None:
+        """Remove a dialog."""
+        self.dialogs.remove(own)
+
 
 def encode_succession(succession: Succession) -> bytes:
     """Encode the row of a succession: the time, then the conversation ids."""

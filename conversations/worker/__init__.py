@@ -8,19 +8,20 @@
    Endpoints whose deadline has passed get an item too (``Partition.wake``).
 3. **Run** (``dispatch``). Each lane with items gets a run, which works through the items one by one. An envelope goes to its endpoint
    (``inbound``; ``strangers`` if the dialog has no endpoint here). Then a handler is called, and its requests are carried out (``outbound``).
-   Commands are carried out by ``dialog_commands``, ``decisions`` and ``partition_commands``. ``failures`` decides what follows when a
+   Commands are carried out by ``dialog_commands``, ``pooled``, ``decisions`` and ``partition_commands``. ``failures`` decides what follows when a
    handler fails.
 4. **Close** (``closing``, ``departure``). Unfinished items are kept as rows, old rows are deleted (``retention``), and each flight is closed.
 5. **Commit.** All flights go into one transaction. If a topic refuses records, ``refusals`` and ``undelivered`` take out these records.
 6. **Land.** The rows are applied to the local copies, and waiting clients get their replies.
 
-The modules form nine floors. Each module imports only from floors below its own:
+The modules form ten floors. Each module imports only from floors below its own:
 
 =====  =====================================================================================================================
 floor  modules
 =====  =====================================================================================================================
-9      worker
-8      dispatch, assignment, closing, refusals
+10     worker
+9      dispatch
+8      assignment, closing, refusals, pooled
 7      inbound, failures, departure, dialog_commands, partition_commands, decisions, routing, restoring, rollbacks
 6      outbound, strangers, undelivered, retention, intake, commands, switch, quarantine, probes, room, task, presence, condition
 5      partition
@@ -36,6 +37,7 @@ state has one owner, and only this owner changes it:
 ``QueueInput``    records that were read and not yet routed, and whether the input is paused
 ``Waiting``       records kept as rows: waiting, held behind a gap, or delayed for a destination
 ``Transmission``  outgoing envelopes, and dialogs with an envelope that was refused for good
+``Successions``   the order of the dialogs of each key of a pool
 ``Schedule``      deadlines of endpoints, deletion times of rows, ticks
 ``Work``          lanes and their runs, and the suspicion after an unclean start
 ``Groups``        rows of conversation groups: members and state

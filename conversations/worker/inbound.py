@@ -303,7 +303,8 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
         if envelope.message_type == END_OF_STREAM and not active.endpoint.initiator:
-            return _end_of_stream(partition, active)
+            _end_of_stream(partition, active)
+            return None
         if envelope.message_type in active.side.contract.types:
             return _wrong_type(partition, item)
         return _never_called(active, UnknownBody(envelope.message_type[:NAME_LENGTH]))

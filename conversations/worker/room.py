@@ -8,7 +8,6 @@ from typing import Any
 from conversations.dialog import NewDialog, Party
 from conversations.errors import RetryLater
 from conversations.handlers import Side
-from conversations.pool import Pool, check_declared
 from conversations.protocol import admission
 from conversations.protocol.contract import END_OF_STREAM, Contract
 from conversations.protocol.endpoint import Endpoint
@@ -103,19 +102,12 @@ class Room:
         """Return the messages of the party that its peer has not acknowledged, in order."""
         with self._partition.context.lock:
             left = undelivered.remaining(self._partition, _active(party))
-        return [
-            it.envelope for it in left if it.envelope.kind is Kind.MESSAGE and it.envelope.message_type != END_OF_STREAM
-        ]
+        left = [it for it in left if it.envelope.message_type != END_OF_STREAM]
+        return [it.envelope for it in left if it.envelope.kind is Kind.MESSAGE]
 
-    def pool_side(self, pool: Pool) -> Side:
-        """Return the handlers of the service on the initiator's side of a pool's contract.
-
-        Raises:
-            LocalError: the service does not declare the pool.
-        """
-        context = self._partition.context
-        check_declared(context.service.pools, pool, context.name)
-        return context.sides[pool.contract.name, True]
+    def side_of(self, contract: Contract) -> Side:
+        """Return the handlers of the service on the initiator's side of a contract."""
+        return self._partition.context.sides[contract.name, True]
 
     def check_publishable(self, topic: str) -> None:
         """Check that the service publishes to a plain topic, and that the topic takes records now.

@@ -14,7 +14,7 @@ If a dialog breaks and another dialog carries on with its messages, the other di
 from __future__ import annotations
 
 from conversations.protocol import rows
-from conversations.protocol.endpoint import NEVER, Endpoint
+from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.succession import Succession, decode_succession, encode_succession
 from conversations.worker.outbox import Outbox
@@ -55,8 +55,7 @@ class Successions:
             self.held_back.add(own)
         else:
             self._count += 1
-        succession.dialogs.append(own)
-        succession.replace_at = replace_at
+        succession.begin(own, replace_at)
         self._schedule_replacement(succession)
         self._write(key, succession)
 
@@ -65,7 +64,7 @@ class Successions:
         succession = self.of(key)
         if old not in succession.dialogs:
             return
-        succession.dialogs[succession.dialogs.index(old)] = new
+        succession.carry_on(old, new)
         if old in self.held_back:
             self.held_back.remove(old)
             self.held_back.add(new)
@@ -80,7 +79,7 @@ class Successions:
         succession = self.of(endpoint.key)
         if own not in succession.dialogs:
             return []
-        succession.dialogs.remove(own)
+        succession.close(own)
         freed = [it for it in (own, *succession.dialogs[:1]) if it in self.held_back]
         self.held_back.difference_update(freed)
         self._write(endpoint.key, succession)
@@ -89,7 +88,7 @@ class Successions:
     def replace(self, key: str) -> None:
         """Note that the last dialog of a key is replaced: no further message is sent on it."""
         succession = self.of(key)
-        succession.replace_at = NEVER
+        succession.replace()
         self._write(key, succession)
 
     def is_replaced(self, endpoint: Endpoint) -> bool:

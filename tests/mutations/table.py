@@ -44,6 +44,7 @@ _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_
 
 _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
+_POOLS = "tests/simulation/test_pools.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
@@ -743,6 +744,16 @@ MUTATIONS = (
         "350-the-kept-end-is-not-accepted",
         "tests/unit/protocol/test_endpoint.py::test_the_kept_end_of_the_peer_is_accepted_after_this_sides_end",
     ),
+    Mutation(
+        "354-the-next-dialog-of-a-pool-does-not-wait",
+        f"{_POOLS}the_next_dialog_waits_while_the_target_has_not_handled_the_last_message",
+    ),
+    Mutation(
+        "355-messages-after-the-end-of-a-stream",
+        f"{_POOLS}a_message_for_a_key_whose_dialog_is_being_replaced_goes_on_another_dialog",
+    ),
+    Mutation("356-a-renewed-dialog-has-no-place", f"{_POOLS}a_dialog_that_breaks_is_replaced_in_its_place"),
+    Mutation("357-held-back-dialogs-are-forgotten", f"{_POOLS}what_is_held_back_stays_so_after_a_crash"),
     Mutation(
         "353-a-command-of-another-lane",
         "tests/slow_handlers/test_waiting.py::test_a_command_that_comes_before_the_dialog_does_not_meet_its_handler",
