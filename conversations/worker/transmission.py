@@ -84,8 +84,8 @@ class Transmission:
             return
         if self._context.destinations.blocked or self._waiting.delayed.of or self.successions.held_back:
             blocked = active.out_topic in self._context.destinations.blocked
-            held_back = active.identity in self.successions.held_back
-            if blocked or held_back or active.identity in self._waiting.delayed.of:
+            blocked = blocked or active.identity in self.successions.held_back
+            if blocked or active.identity in self._waiting.delayed.of:
                 self.delay(active.identity, active.out_topic, active.out_key, value)
                 return
         start = len(active.out or active.out_prefix())
