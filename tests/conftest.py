@@ -19,6 +19,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # The brokers and Spark sessions of tests live for minutes. Java's optimizing compiler would take a quarter of the tests' time.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# Tests start hundreds of Python processes. Without the compiled files, each would spend a third of its start on the compilation of the package.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the groups of tests that take longest, and give each test its time limit on a shared machine."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from conversations import Kafka
+from conversations.kafka.offsets import Ends
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.broker.broker import serves
 from conversations_ops.broker.data import locked
@@ -20,7 +22,7 @@ from conversations_ops.broker.named import find_all, start_detached, stop
 from conversations_ops.broker.process import ServerProcess
 from conversations_ops.broker.server import Layout
 from conversations_ops.broker.sockets import accepts
-from tests.integration.support.records import new_topic, produce_in_transaction, read
+from tests.integration.support.records import leave_open, new_topic, produce_in_transaction, read
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -56,6 +58,21 @@ def test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused(tm
         assert broker.bootstrap == address
         assert read(broker.bootstrap, topic, 1) == [b"before the stop"]
     assert (tmp_path / "kafka" / "broker.log").exists()
+
+
+def test_a_restart_after_a_kill_ends_the_transactions_that_were_open() -> None:
+    """A partition with such a transaction would stand still for ever.
+
+    A coordinator that is loaded too early loses the transaction. It looks for transactions to abort so often here that it surely does.
+    """
+    with EmbeddedBroker(settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": "10"}) as broker:
+        topic = new_topic(broker.bootstrap)
+        leave_open(broker.bootstrap, topic, b"never committed")
+        broker.kill()
+        broker.restart()
+        assert Ends(Kafka(broker.bootstrap), [topic]).decided_by_now() == {(topic, 0): 2}, "the record and its marker"
+        produce_in_transaction(broker.bootstrap, topic, b"later")
+        assert read(broker.bootstrap, topic, 1) == [b"later"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find the server")

@@ -486,6 +486,10 @@ MUTATIONS = (
         "test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused",
     ),
     Mutation(
+        "460-a-killed-broker-starts-at-once",
+        "tests/integration/test_embedded_broker.py::test_a_restart_after_a_kill_ends_the_transactions_that_were_open",
+    ),
+    Mutation(
         "253-what-does-not-fit-breaks-the-dialog",
         "tests/simulation/test_releases.py::test_a_body_that_does_not_fit_is_held_and_handled_by_the_release_with_the_upgrade",
     ),

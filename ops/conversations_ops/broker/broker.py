@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,8 +28,9 @@ from conversations_ops.broker.diagnosis import diagnose
 from conversations_ops.broker.errors import BrokerError, MetadataMisread, PortTaken
 from conversations_ops.broker.jars import ensure_jars
 from conversations_ops.broker.java import Java, find_java
+from conversations_ops.broker.last_run import is_noted, was_cut_off
 from conversations_ops.broker.process import ServerProcess
-from conversations_ops.broker.server import HOST, Layout, format_command, render, run_command
+from conversations_ops.broker.server import HOST, Layout, format_command, render, render_controller, run_command
 from conversations_ops.broker.sockets import accepts, check_free, free_ports
 from conversations_ops.cache import cache_directory
 
@@ -185,30 +186,49 @@ class EmbeddedBroker:
             if self._wanted_port is not None:
                 port = self._wanted_port
                 check_free(port)
-            layout.properties.write_text(render(layout, port, controller_port, self._settings), encoding="utf-8")
-            since = log_size(self.log_path)
-            self._server = ServerProcess(
-                run_command(self._found_java, self._jars, layout), self.log_path, self._scratch, [lock]
-            )
             try:
-                self._wait_until_ready(port, read_cluster_id(layout), since)
+                if was_cut_off(layout):
+                    self._note_the_end(layout, lock, controller_port)
+                self._serve(layout, lock, port, controller_port)
             except (PortTaken, MetadataMisread):
-                self._server.stop()
+                if self._server is not None:
+                    self._server.stop()
                 if attempt == ATTEMPTS - 1:
                     raise
             else:
                 self._port = port
                 return
 
-    def _wait_until_ready(self, port: int, cluster_id: str, since: int) -> None:
+    def _serve(self, layout: Layout, lock: int, port: int, controller_port: int) -> None:
+        layout.properties.write_text(render(layout, port, controller_port, self._settings), encoding="utf-8")
+        cluster_id = read_cluster_id(layout)
+        self._start_server(
+            layout, lock, lambda _: accepts(port) and serves(f"{HOST}:{port}", cluster_id), "did not answer"
+        )
+
+    def _note_the_end(self, layout: Layout, lock: int, controller_port: int) -> None:
+        """Let the controller, alone, note that the last run of the broker has ended."""
+        layout.properties.write_text(render_controller(layout, controller_port), encoding="utf-8")
+        self._start_server(
+            layout, lock, lambda since: is_noted(self.log_path, since), "did not note that its last run has ended"
+        )
+        assert self._server is not None
+        self._server.stop()
+
+    def _start_server(self, layout: Layout, lock: int, ready: Callable[[int], bool], late: str) -> None:
+        """Start the server, and wait until it is ready. ``ready`` gets the size that the log had at the start."""
+        since = log_size(self.log_path)
+        self._server = ServerProcess(
+            run_command(self._found_java, self._jars, layout), self.log_path, self._scratch, [lock]
+        )
         deadline = time.monotonic() + START_TIMEOUT
         while time.monotonic() < deadline:
             if not self.running:
                 raise diagnose(self.log_path, since, "Kafka ended while starting")
-            if accepts(port) and serves(f"{HOST}:{port}", cluster_id):
+            if ready(since):
                 return
             time.sleep(POLL)
-        raise diagnose(self.log_path, since, f"Kafka did not answer within {START_TIMEOUT:.0f} s")
+        raise diagnose(self.log_path, since, f"Kafka {late} within {START_TIMEOUT:.0f} s")
 
     def _end(self, *, keep_log: bool) -> None:
         if self._server is not None:

@@ -24,6 +24,7 @@ JVM_OPTIONS = [
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.coordinator.group=info",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.controller.ClusterControlManager=info",  # last_run.py reads its lines
 ]
 SETTINGS = {
     "process.roles": "broker,controller",
@@ -62,6 +63,16 @@ SETTINGS = {
     "background.threads": "4",
     "num.recovery.threads.per.data.dir": "2",
 }
+CONTROLLER_ALONE = {
+    "process.roles": "controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+    # No broker runs. So the controller may notice soon that the last one is gone.
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "500",
+}
+"""Settings of the server while it only notes that the last run of its broker has ended; see ``last_run``."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +115,25 @@ def render(layout: Layout, port: int, controller_port: int, further: Mapping[str
     own = {
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+    }
+    return _lines(SETTINGS | own | _places(layout, controller_port) | dict(further or {}))
+
+
+def render_controller(layout: Layout, controller_port: int) -> str:
+    """Return the text of server.properties for a start of the controller without its broker."""
+    listeners = {"listeners": f"CONTROLLER://{HOST}:{controller_port}"}
+    return _lines(CONTROLLER_ALONE | listeners | _places(layout, controller_port))
+
+
+def _places(layout: Layout, controller_port: int) -> dict[str, str]:
+    return {
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "log.dirs": str(layout.logs).replace("\\", "\\\\"),
     }
-    return "".join(f"{key}={value}\n" for key, value in (SETTINGS | own | dict(further or {})).items())
+
+
+def _lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 def format_command(java: Java, jars: Sequence[Path], layout: Layout, cluster_id: str) -> list[str]:

@@ -44,3 +44,13 @@ def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
         return [message.value() or b"" for message in messages]
     finally:
         consumer.close()
+
+
+def leave_open(bootstrap: str, topic: str, value: bytes) -> None:
+    """Write a value in a transaction that nobody ends. Its coordinator may abort it after one second."""
+    timeouts = {"transaction.timeout.ms": 1000, "message.timeout.ms": 1000}
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-open", **timeouts})
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    producer.produce(topic, value)
+    assert producer.flush(PATIENCE) == 0
