@@ -22,7 +22,9 @@ def test_three_speakers_have_one_order_and_no_view_is_ahead_of_the_truth(tmp_pat
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
-    nothing = "lost 0, twice 0, unasked 0, holes 0, out of order 0, told too early 0, told backwards 0, refused 0, letters 0"
+    nothing = (
+        "lost 0, twice 0, unasked 0, holes 0, out of order 0, told too early 0, told backwards 0, refused 0, letters 0"
+    )
     assert told["line"].endswith(nothing)
     figures = told["found"]["figures"]
     speakers = [figures[f"of the {name}"] for name in ("handler", "hook", "terminal")]

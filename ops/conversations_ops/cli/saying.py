@@ -52,13 +52,13 @@ def send(
 ) -> None:
     """Send a message on a dialog that has begun, as the service of one of its sides. A handler, a client and this command may send at once.
 
-    The body is checked against the message type. The command ends when the owner of the dialog has put the message behind all messages that
+    The body is checked against the message type. Without BODY it is read from standard input. The command ends when the owner of the dialog has put the message behind all messages that
     this side sent before. With --key, a command without an answer may be repeated.
 
     \b
     Examples:
       conversations dialogs send 0199c1f2-0000-7000-8000-000000000001 Note '{"text": "on its way"}' --service shop.orders:service
-      conversations dialogs send 0199c1f2-0000-7000-8000-000000000001 Note --service shop.orders:service --key INC-4711 < note.json
+      conversations dialogs send 0199c1f2-0000-7000-8000-000000000001 Note --service shop.orders:service --key INC-4711
 
     Exit codes: 0 the message is sent, 1 refused or not answered, 2 no such dialog or not possible on it, 3 Kafka unreachable.
     """

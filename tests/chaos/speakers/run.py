@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class Run:
         self.reading = Reading(kafka, directory)
         self._ids: list[str] = []
         self._kill_at = self._moved_at = 0.0
-        self._killed = 0
+        self._killed, self._breath = 0, threading.Event()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -193,7 +194,7 @@ class Run:
                 )
             self._check_threads()
             self.fleet.tend()
-            time.sleep(TICK)
+            self._breath.wait(TICK)
 
     def _tick(self, watch: Watch) -> None:
         before = watch.heard.total()

@@ -1,7 +1,11 @@
-"""The services of the chaos run of speakers: a desk that begins dialogs, and a shop that accepts them and speaks in three ways."""
+"""The services of the chaos run of speakers: a desk that begins dialogs, and a shop that accepts them and speaks in three ways.
+
+Some handlers are slower than a step. Meanwhile the other speakers speak on the same dialog, and what was accepted is not handled yet.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from datetime import timedelta
@@ -21,6 +25,8 @@ HANDLER, HOOK, TERMINAL = "handler", "hook", "terminal"
 HEARD, TOLD = "heard", "told"
 """Plain topics: what handlers of the desk heard, and what handlers of the shop said."""
 SAID = "speakers.Said"
+SLOW, LONG = 7, 0.2
+"""One of so many handlers takes so many seconds."""
 
 
 class Ask(BaseModel):
@@ -55,9 +61,10 @@ def desk_1() -> Service[Count]:
     service = Service(DESK, initiates=[TALK], state=Count, publishes=[topic(HEARD)])
 
     @service.on(SAID)
-    def heard(said: Said, dialog: Dialog[Count]) -> None:
+    async def heard(said: Said, dialog: Dialog[Count]) -> None:
+        await _take_time(dialog)
         dialog.group.state.heard += 1
-        goes_on = said.speaker == HANDLER and not Path(os.environ[STOP]).exists()
+        goes_on = said.speaker == HANDLER and not _is_over()
         if goes_on:
             dialog.send(Ask(n=said.n + 1))
         over = said.speaker == HANDLER and not goes_on
@@ -72,8 +79,18 @@ def shop_1() -> Service[dict[str, Any]]:
     service: Service[dict[str, Any]] = Service(SHOP, accepts=[TALK], publishes=[topic(TOLD)])
 
     @service.on("speakers.Ask")
-    def asked(ask: Ask, dialog: Dialog[dict[str, Any]]) -> None:
+    async def asked(ask: Ask, dialog: Dialog[dict[str, Any]]) -> None:
+        await _take_time(dialog)
         dialog.send(Said(speaker=HANDLER, n=ask.n))
         dialog.publish(topic(TOLD), dialog.id, json.dumps({"n": ask.n, "handle": dialog.handle}))
 
     return service
+
+
+async def _take_time(dialog: Dialog[Any]) -> None:
+    if dialog.message.sequence % SLOW == SLOW - 1:
+        await asyncio.sleep(LONG)
+
+
+def _is_over() -> bool:
+    return Path(os.environ[STOP]).exists()
