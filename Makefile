@@ -8,7 +8,7 @@ PROCESSES ?= 4
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all chaos chaos-poison chaos-resend chaos-cluster chaos-spark soak leaks hostile bench mutate lint types check docs lock clean
+.PHONY: help setup demo test test-all chaos chaos-poison chaos-resend chaos-speakers chaos-cluster chaos-spark soak leaks hostile bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -33,6 +33,9 @@ chaos-poison: $(STAMP) ## The same with messages that fail, under every policy, 
 
 chaos-resend: $(STAMP) ## Break dialogs up to four times while workers are killed: what was not accepted is sent again, once, in order (minutes)
 	$(BIN)/python -m tests.chaos.resend --audit
+
+chaos-speakers: $(STAMP) ## A web hook, a terminal and a handler speak at once on the same dialogs while workers are killed (minutes)
+	$(BIN)/python -m tests.chaos.speakers
 
 chaos-cluster: $(STAMP) ## Break three brokers, the network between all, local copies and clocks, with Spark beside it (minutes)
 	$(BIN)/python -m tests.chaos.cluster

@@ -47,6 +47,7 @@ def bench(
     block_seconds: Annotated[
         int, typer.Option(min=1, help="How long the handler of `blocked` blocks.")
     ] = Plan.block_seconds,
+    rows: Annotated[int, typer.Option(min=100, help="Delayed rows of `release`.")] = Plan.rows,
     quick: Annotated[
         bool, typer.Option("--quick", help="Run a twentieth of everything, to check that it works.")
     ] = False,
@@ -70,6 +71,8 @@ def bench(
     batch       throughput by messages per transaction
     dialogs     throughput by number of dialogs
     keeping     an initiator that keeps its messages until they are acknowledged, or keeps nothing
+    release     others of the same worker while a million delayed rows are released to a peer that is back
+    resending   10,000 dialogs that break and carry on with new dialogs
     parking     throughput beside parked dialogs, a retry storm, a million parked messages, a redrive
     scale       a million open dialogs
     spark       dialogs read in Spark, compared with a plain read: batches, streams, other ways, more dialogs
@@ -88,7 +91,7 @@ def bench(
     """
     console = Console(stderr=as_json)
     shrink = QUICK if quick else 1
-    plan = Plan(rounds, messages, min(dialogs, messages), _contenders(only), block_seconds, shrink)
+    plan = Plan(rounds, messages, min(dialogs, messages), _contenders(only), block_seconds, rows, shrink)
     try:
         if profile:
             show_profile(_one_of_ours(profile), plan)

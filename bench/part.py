@@ -45,6 +45,8 @@ HOMES: Mapping[str, str] = {
     "batch": "bench.parts.batch",
     "dialogs": "bench.parts.dialogs",
     "keeping": "bench.parts.keeping",
+    "release": "bench.release.part",
+    "resending": "bench.resending.part",
     "parking": "bench.parking.part",
     "scale": "bench.scale.part",
     "spark": "bench.spark.part",

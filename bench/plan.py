@@ -19,6 +19,8 @@ class Plan:
     only: tuple[str, ...] = ()
     """Contenders of ``throughput``; if it is empty, all of them."""
     block_seconds: int = 90
+    rows: int = 1_000_000
+    """Delayed rows of ``release``."""
     shrink: int = 1
     """All sizes are divided by this number."""
 

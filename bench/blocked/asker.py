@@ -75,7 +75,8 @@ class Asker:
             return {"block": self._block}
 
     def steady(self, rate: float, count: int, sick: int = 0) -> dict[str, Any]:
-        """Send ``rate`` orders per second, to the dialogs in turn. Times are measured from when an order was due.
+        """Send ``rate`` orders per second, to the dialogs in turn. Times are measured from when an order was due. ``due`` has these
+        moments, by ``time.time``.
 
         The orders of the first ``sick`` dialogs fail, so nothing waits for their receipts.
         """
@@ -96,8 +97,16 @@ class Asker:
         generator = asyncio.run(open_loop(rate, count, send))
         unanswered = self._await(numbers)
         with self._changed:
-            took = [self._came[number] - self._due[number] for number in numbers if number in self._came]
-            told = {"took": took, "unanswered": unanswered, "twice": self._twice, "refused": refused}
+            answered = [number for number in numbers if number in self._came]
+            took = [self._came[number] - self._due[number] for number in answered]
+            shift = time.time() - time.perf_counter()
+            told = {
+                "took": took,
+                "due": [self._due[number] + shift for number in answered],
+                "unanswered": unanswered,
+                "twice": self._twice,
+                "refused": refused,
+            }
         return {**told, **generator, "cpu_seconds": time.process_time(), "began": began, "ended": time.time()}
 
     def _order(self, dialog: Any, due: float, *, fails: bool = False) -> int:

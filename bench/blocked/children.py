@@ -14,12 +14,16 @@ from conversations import Kafka, Service
 from conversations.kafka.admin import apply
 
 
+def declare(kafka: Kafka) -> None:
+    """Create the topics of both services."""
+    asking: Service[Any] = Service(ASKING, initiates=[ORDERS], ignores=[Receipt.__name__, Blocked.__name__])
+    apply(kafka, [asking.declaration(), Answering(0).service.declaration()], partitions=PARTITIONS, replication=1)
+
+
 def start(stack: ExitStack, ground: Ground, space: str, longest: int) -> dict[str, Child]:
     """Start both services, and return them by name. A handler may block for ``longest`` seconds."""
     directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
-    kafka = Kafka(ground.bootstrap, namespace=space)
-    asking: Service[Any] = Service(ASKING, initiates=[ORDERS], ignores=[Receipt.__name__, Blocked.__name__])
-    apply(kafka, [asking.declaration(), Answering(longest).service.declaration()], partitions=PARTITIONS, replication=1)
+    declare(Kafka(ground.bootstrap, namespace=space))
 
     def child(name: str, module: str, *arguments: str) -> Child:
         job = Job(name, ground.bootstrap, space, directory, Workload())

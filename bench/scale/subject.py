@@ -32,11 +32,11 @@ def identifiers(count: int) -> Iterator[UUID]:
     return (UUID(int=number * GOLDEN % 2**128) for number in range(1, count + 1))
 
 
-def partition_rows(kafka: Kafka, partitions: int) -> Iterator[Filling]:
+def partition_rows(kafka: Kafka, partitions: int, service: str = our_loop.ANSWERING) -> Iterator[Filling]:
     """Make the rows of partitions that were given back cleanly, with nothing read from their queues."""
-    connection = KafkaConnection(kafka, our_loop.ANSWERING)
+    connection = KafkaConnection(kafka, service)
     ids = connection.topic_ids()
-    topics = [service_topic(kafka.namespace, our_loop.ANSWERING, kind) for kind in ("queue", "commands", STATE)]
+    topics = [service_topic(kafka.namespace, service, kind) for kind in ("queue", "commands", STATE)]
     queue, commands, state = (ids[topic] for topic in topics)
     row = PartitionRow(queue_id=queue, commands_id=commands, state_id=state, queue_time=_now())
     for partition in range(partitions):

@@ -68,6 +68,7 @@ def test_the_operators_dialogs(desk: Desk) -> None:
     one, two = desk.ids
     lists(desk, one, two)
     shows(desk, one)
+    sends(desk, one)
     ended = ends(desk, one)
     cleans_up(desk, two)
     keeps_all(desk, one, two, ended)
@@ -111,6 +112,28 @@ def shows(desk: Desk, one: str) -> None:
     )
 
 
+def sends(desk: Desk, one: str) -> None:
+    """A terminal speaks on the side of its service; a repetition with the same key sends nothing."""
+    say = ("dialogs", "send", one, "Sum")
+    as_target, five = ("--service", "tests.acceptance.services.fragile:fragile"), '{"total": 5}'
+    assert desk(*say, five)[0] == 2, "the service is missing"
+    code, told = desk(*say, five, *as_target, "--dry-run")
+    assert (code, told["done"], told["side"], told["bytes"]) == (0, False, "target", 11)
+    before = desk.sides(one)["target"]["sent"]
+    for _ in range(2):
+        code, told = desk(*say, five, *as_target, "--key", "INC-4711")
+        assert (code, told["done"]) == (0, True), told
+    assert desk.sides(one)["target"]["sent"] == before + 1
+    for wrong, why in (("five", "Invalid JSON"), ('{"total": "five"}', "total: Input should be a valid integer")):
+        code, told = desk(*say, wrong, *as_target)
+        assert (code, why in told["error"]) == (2, True), told
+    code, told = desk("dialogs", "send", one, "Entry", "{}", *as_target)
+    assert (code, "SENT BY INITIATOR" in told["error"]) == (2, True), told
+    nobody = "0199c1f2-0000-7000-8000-000000000001"
+    assert desk("dialogs", "send", nobody, "Sum", five, *as_target)[0] == 2
+    assert f"sent Sum with 11 bytes on {one} as the target, fragile" in desk.text(*say, five, *as_target)
+
+
 def ends(desk: Desk, one: str) -> str:
     """An operator ends one side with an error. Return the id of the command."""
     code, told = desk("dialogs", "end", one, *WHY)
@@ -135,6 +158,8 @@ def ends(desk: Desk, one: str) -> str:
     assert one not in desk.listed("fragile")
     assert one in desk.listed("fragile", "--all")
     assert desk("dialogs", "end", one, "--service", "fragile", *WHY)[0] == 2, "it has ended"
+    late = desk("dialogs", "send", one, "Sum", "{}", "--service", "tests.acceptance.services.fragile:fragile")
+    assert (late[0], late[1]["kind"]) == (2, "NotPossible")
     return command
 
 

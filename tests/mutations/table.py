@@ -780,6 +780,14 @@ MUTATIONS = (
         f"{_LEAKS}nothing_is_left_of_a_dialog_and_no_copy_begins_it_again[failed-timer]",
     ),
     Mutation(
+        "368-a-terminal-repeats-without-its-key",
+        "tests/acceptance/test_dialogs.py::test_the_operators_dialogs",
+    ),
+    Mutation(
+        "369-a-view-takes-accepted-for-handled",
+        "tests/acceptance/test_chaos_speakers.py::test_three_speakers_have_one_order_and_no_view_is_ahead_of_the_truth",
+    ),
+    Mutation(
         "370-the-target-caps-nothing",
         f"{_LIFETIMES}a_dialog_lives_no_longer_than_the_targets_contract_says[unlimited]",
     ),

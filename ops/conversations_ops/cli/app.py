@@ -19,6 +19,7 @@ from conversations_ops.cli import (
     events,
     queue,
     redrive,
+    saying,
     settings,
     spark,
 )
@@ -45,6 +46,7 @@ app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
 app.add_typer(dialogs.app, name="dialogs")
+dialogs.app.add_typer(saying.app)
 app.add_typer(queue.app, name="queue")
 app.add_typer(events.app)
 app.add_typer(redrive.app, name="redrive")

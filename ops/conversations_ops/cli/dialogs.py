@@ -5,24 +5,22 @@ from __future__ import annotations
 import getpass
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated
 
 import typer
 
 from conversations.config import Kafka
-from conversations.errors import LocalError
 from conversations.protocol.codes import LIFETIME, NOT_CONVERSING
 from conversations.protocol.command import Cleanup, End, EndWithError, Resend
-from conversations.protocol.identifiers import read_handle
 from conversations.protocol.states import State
 from conversations_ops.cli import completion, one_dialog
-from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.output import Json, failures, show, show_error
-from conversations_ops.console.exit_codes import EXIT_CODES, Exit
+from conversations_ops.cli.one_side import Id, answering, chosen, id_of
+from conversations_ops.cli.output import Json, failures, show
+from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.search_path import search_here
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import ahead, span
@@ -33,17 +31,11 @@ from conversations_ops.operate.open_letters import Request, open_letters
 from conversations_ops.printable import counted, one_line
 
 app = typer.Typer(
-    help="List and show dialogs, end one side of a dialog, and send again what was not accepted.",
+    help="List and show dialogs, send a message, end one side of a dialog, and send again what was not accepted.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
 
-Id = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="Id of the dialog: `dialogs list`, `dialog.id` and every letter and event have it."
-    ),
-]
 OfService = Annotated[
     str, typer.Option("--service", autocompletion=completion.services, help="The service whose side is meant.")
 ]
@@ -138,8 +130,8 @@ def show_dialog(
 
     Exit codes: 0 shown, 2 no such dialog, 3 Kafka unreachable.
     """
-    kafka, own = kafka_of(context), _id(conversation)
-    with _answering(as_json):
+    kafka, own = kafka_of(context), id_of(conversation)
+    with answering(as_json):
         sides = sides_of(kafka, own, service)
         letters = {
             name: [it for it in open_letters(kafka, name) if it.conversation == sides[0].name]
@@ -183,8 +175,8 @@ def end(
     ending: Ending = End() if code is None else EndWithError(code, description)
     check_reason(reason, dry_run=dry_run)
     kafka, request = kafka_of(context), Request(getpass.getuser(), reason, wait)
-    with _answering(as_json):
-        it = _chosen(sides_of(kafka, _id(conversation), service), service, side)
+    with answering(as_json):
+        it = chosen(sides_of(kafka, id_of(conversation), service), service, side)
         check(it, ending)
         _carry_out(kafka, it, ending, request, dry_run, as_json)
 
@@ -220,8 +212,8 @@ def cleanup(
     if asks and (as_json or not sys.stdin.isatty()):
         raise typer.BadParameter("a cleanup cannot be undone: see its effect with --dry-run, and confirm it with --yes")
     kafka, request = kafka_of(context), Request(getpass.getuser(), reason, wait)
-    with _answering(as_json):
-        it = _chosen(sides_of(kafka, _id(conversation), service), service, side)
+    with answering(as_json):
+        it = chosen(sides_of(kafka, id_of(conversation), service), service, side)
         check(it, Cleanup())
         if asks:
             typer.confirm(one_line(f"{_effect(it, Cleanup())}. Close it?"), abort=True)
@@ -253,20 +245,13 @@ def resend(
     """
     check_reason(reason, dry_run=dry_run)
     kafka, request = kafka_of(context), Request(getpass.getuser(), reason, wait)
-    with _answering(as_json):
-        it = _chosen(sides_of(kafka, _id(conversation), service), service, "initiator")
+    with answering(as_json):
+        it = chosen(sides_of(kafka, id_of(conversation), service), service, "initiator")
         check(it, Resend())
         _carry_out(kafka, it, Resend(), request, dry_run, as_json)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
-
-
-def _id(text: str) -> bytes:
-    try:
-        return read_handle(text)[0]
-    except LocalError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _state(text: str) -> State | None:
@@ -297,37 +282,7 @@ def _named(text: str) -> str:
         return found.service.name
 
 
-def _chosen(sides: Sequence[Side], service: str, side: str) -> Side:
-    """Return the side that is meant. An operator need not name it, if only one side is open.
-
-    Raises:
-        typer.BadParameter: several sides may be meant, or no side is.
-    """
-    if side not in ("", "initiator", "target"):
-        raise typer.BadParameter(f"--side {side}: initiator or target")
-    found = [it for it in sides if service in ("", it.service) and side in ("", one_dialog.word(it))]
-    both = ", ".join(f"{it.service} ({one_dialog.word(it)}, {STATES[it.state]})" for it in sides)
-    if not found:
-        raise LookupError(f"this dialog has no such side; it has {both}")
-    still = [it for it in found if it.closed is None] or found
-    if len(still) > 1:
-        raise typer.BadParameter(f"both sides are open, {both}: name one with --service, or with --side")
-    return still[0]
-
-
 # -- effects -----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _answering(as_json: bool) -> Iterator[None]:
-    """If the block fails in an expected way, print the error and exit with its code."""
-    with failures(as_json=as_json), refusals("the owner of the dialog", as_json=as_json):
-        try:
-            yield
-        except (LookupError, LocalError) as error:
-            kind = "NotPossible" if isinstance(error, LocalError) else "NoSuchDialog"
-            show_error(str(error), kind, as_json=as_json)
-            raise typer.Exit(Exit.USAGE) from error
 
 
 def _carry_out(kafka: Kafka, it: Side, ending: Ending, request: Request, dry_run: bool, as_json: bool) -> None:

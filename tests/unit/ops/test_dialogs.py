@@ -21,8 +21,9 @@ from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
 from conversations_ops.cli.app import app
-from conversations_ops.cli.dialogs import HEADERS, _chosen, _effect, _id, _letters, _state, _table
+from conversations_ops.cli.dialogs import HEADERS, _effect, _letters, _state, _table
 from conversations_ops.cli.one_dialog import described, plain
+from conversations_ops.cli.one_side import chosen, id_of
 from conversations_ops.operate.dialog_ends import check
 from conversations_ops.operate.dialogs import FIRST, MISSING, Selector, Side, sides_in
 from tests.simulation.support import records
@@ -243,15 +244,15 @@ def test_an_operator_names_a_side_only_if_both_are_open(sim: Simulation) -> None
     sim.run()
     both = [*sides(sim, "web"), *sides(sim)]
     with pytest.raises(typer.BadParameter, match="both sides are open"):
-        _chosen(both, "", "")
-    assert _chosen(both, "moody", "") is _chosen(both, "", "target") is both[1]
+        chosen(both, "", "")
+    assert chosen(both, "moody", "") is chosen(both, "", "target") is both[1]
     with pytest.raises(LookupError, match="no such side"):
-        _chosen(both, "moody", "initiator")
+        chosen(both, "moody", "initiator")
     with pytest.raises(typer.BadParameter):
-        _chosen(both, "", "left")
+        chosen(both, "", "left")
     ask(sim, both[1].conversation, both[1].key, Cleanup())
     now = [*sides(sim, "web"), *sides(sim)]
-    assert _chosen(now, "", "").service == "web", "its other side is closed"
+    assert chosen(now, "", "").service == "web", "its other side is closed"
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_a_command_says_what_is_missing(arguments: tuple[str, ...], told: str) -
 @pytest.mark.parametrize("text", ["", "nonsense", "\x1b[31m"])
 def test_what_is_no_id_is_a_wrong_usage(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        _id(text)
+        id_of(text)
 
 
 def test_a_state_is_named_as_in_the_protocol() -> None:
