@@ -315,7 +315,9 @@ def test_a_timer_is_due_once_and_again_only_when_set_anew(after: int) -> None:
     endpoint.set_timer(after)
     assert endpoint.next_deadline() == after
     assert endpoint.due(after) == [Due.TIMER]
+    assert endpoint.fire(after) == [""]
     assert endpoint.due(after) == []
+    assert endpoint.fire(after) == []
     assert endpoint.timer == after
     endpoint.fired()
     assert endpoint.timer == NEVER
