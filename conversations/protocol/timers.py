@@ -73,15 +73,12 @@ class Timed:
 
     def fire(self, now: int) -> list[str]:
         """Note that the handlers of the timers that are due run from now on. Return the names of these timers, the earliest first."""
-        found = [DIALOG_TIMER] if self.timer <= now and not self.firing else []
-        if found:
-            self.firing = True
+        found = sorted((at, name) for name, at in self.timers().items() if at <= now and not self.is_firing(name))
+        names = [name for _, name in found]
+        self.firing = self.firing or DIALOG_TIMER in names
         if self.named is not None:
-            due, firing = self.named.due, self.named.firing
-            fired = sorted((at, name) for name, at in due.items() if at <= now and name not in firing)
-            firing.update(name for _, name in fired)
-            found += [name for _, name in fired]
-        return found
+            self.named.firing.update(name for name in names if name)
+        return names
 
     def fired(self, name: str = DIALOG_TIMER) -> None:
         """Note that a timer's handler has finished. This cancels the timer, unless the handler has set it anew."""

@@ -26,7 +26,8 @@ longs = st.integers(-1, 1 << 62)
 counts = st.integers(0, 1 << 40)
 times = st.integers(0, NEVER - 1)
 numbers = st.sets(counts, max_size=5)
-named_timers = st.just({}) | st.dictionaries(st.from_regex(TIMER_NAME, fullmatch=True), times, max_size=3)
+no_timers: dict[str, int] = {}
+named_timers = st.just(no_timers) | st.dictionaries(st.from_regex(TIMER_NAME, fullmatch=True), times, max_size=3)
 
 
 @st.composite
