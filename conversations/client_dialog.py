@@ -248,25 +248,35 @@ class ClientDialog(ClientBlock):
         self._operations = [operation for operation in self._operations if isinstance(operation, Begin)]
         self._operations.append(EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
-    def set_timer(self, after: timedelta) -> None:
-        """Note the request to set the dialog's timer. The time begins when the owner of the dialog carries out the command.
+    def set_timer(self, after: timedelta, *, name: str = "") -> None:
+        """Note the request to set a timer of the dialog. The time begins when the owner of the dialog carries out the command.
+
+        Args:
+            after: the time from then.
+            name: name of the timer, as in ``Dialog.set_timer``. A second request with the same name replaces the time.
 
         Raises:
             DialogEnded: an earlier request of this block ended the dialog (8458).
-            LocalError: the block begins the dialog, and the timer is not due before the end of its lifetime (8410). In other blocks, the
-                owner of the dialog refuses the command.
+            LocalError: the name is not valid. Or the block begins the dialog, and the timer is not due before the end of its lifetime (8410). In
+                other blocks, the owner of the dialog refuses the command. It also refuses a command that sets more than 16 timers with names.
         """
         self._check_open(codes.TIMER_REFUSED)
+        admission.check_timer_name(name)
         due = later(0, admission.micros(after, "a timer"))
         begun = self._operations[0] if self._operations else None
         if isinstance(begun, Begin) and begun.lifetime > 0:
             admission.check_timer_time(due, begun.lifetime)
-        self._operations.append(SetTimer(due))
+        self._operations.append(SetTimer(due, name))
 
-    def cancel_timer(self) -> None:
-        """Note the request to cancel the dialog's timer."""
+    def cancel_timer(self, *, name: str = "") -> None:
+        """Note the request to cancel the dialog's timer of this name.
+
+        Raises:
+            LocalError: no timer can have this name.
+        """
         self._check_open(codes.TIMER_REFUSED)
-        self._operations.append(SetTimer(-1))
+        admission.check_timer_name(name)
+        self._operations.append(SetTimer(-1, name))
 
     def unconfirmed(self) -> NotAccepted:
         """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""

@@ -14,7 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias
 
 from typing_extensions import TypeVar
 
-from conversations.errors import DialogEnded, HandlerOver, NewerState, RetryLater
+from conversations.errors import DialogEnded, HandlerOver, LocalError, NewerState, RetryLater
 from conversations.handlers import Side
 from conversations.message_info import MessageInfo
 from conversations.pending_messages import PendingMessage
@@ -149,6 +149,7 @@ class Draft:
         "pooled",
         "publications",
         "room",
+        "timer",
     )
 
     def __init__(self, room: Room, party: Party) -> None:
@@ -159,6 +160,8 @@ class Draft:
         self._state: Any = None
         self._states: dict[bytes, State] | None = None
         self.apart: Apart | None = None
+        self.timer: str | None = None
+        """Name of the timer whose handler runs, empty for the dialog timer; None in another handler."""
         self.publications: Publications | None = None
         """Records for plain topics; None if there are none."""
         self.pooled: PooledMessages | None = None
@@ -265,6 +268,26 @@ class Draft:
         if self._states is None:
             self._states = {}
         self._states[party.identity] = state
+
+    def begin_timer(self, name: str) -> None:
+        """Note the name of the timer whose handler runs."""
+        self.timer = name
+
+    def check_timer_count(self, party: Party, name: str) -> None:
+        """Check that a timer of this name can be set, in addition to those that are set after the requests so far.
+
+        Raises:
+            LocalError: there would be too many timers.
+        """
+        if not name:
+            return
+        names = set(party.endpoint.timers())
+        if self.timer is not None and party is self.party:
+            names.discard(self.timer)  # it has fired, and is over unless the handler sets it anew
+        for other, verb, _ in self.asks:
+            if other is party and isinstance(verb, SetTimer):
+                (names.discard if verb.after < 0 else names.add)(verb.name)
+        admission.check_timer_count(names | {name})
 
     def check_resend(self, party: Party) -> None:
         """Check that what the peer has not accepted can be sent again, and remember that this dialog is over then.
@@ -483,7 +506,7 @@ class Dialog(Generic[S]):
         self._draft.ask(self._party, Resend())
 
     def end(self) -> None:
-        """End this side, and cancel the timer. The peer learns of the end after all messages that this side sent before.
+        """End this side, and cancel its timers. The peer learns of the end after all messages that this side sent before.
 
         Raises:
             DialogEnded: this side is over already (8427).
@@ -502,28 +525,52 @@ class Dialog(Generic[S]):
         self._draft.move(self._party, EndWithError)
         self._draft.ask(self._party, EndWithError(code, sendable(description, DESCRIPTION_LIMIT)))
 
-    def set_timer(self, after: timedelta) -> None:
-        """Set the timer: the ``on_timer`` handler is called after this time. A dialog has one timer. A second call replaces the time.
+    @property
+    def timer(self) -> str:
+        """Name of the timer that fired, in an ``on_timer`` handler; empty for the timer without a name.
+
+        Raises:
+            LocalError: another handler runs.
+        """
+        if self._draft.timer is None:
+            raise LocalError("no timer has fired: only a handler of @service.on_timer(...) has dialog.timer")
+        return self._draft.timer
+
+    def set_timer(self, after: timedelta, *, name: str = "") -> None:
+        """Set a timer: the ``on_timer`` handler is called after this time. A second call with the same name replaces the time.
+
+        This side of the dialog has one timer for each name, and its end cancels all of them. In the handler, ``dialog.timer`` is the name.
+
+        Args:
+            after: the time from now.
+            name: name of the timer: at most 64 letters, digits, underscores and hyphens. The timer without a name is the dialog timer.
 
         Raises:
             DialogEnded: the dialog is over (8458).
             LocalError: the timer is not due before the end of the dialog's lifetime (8410), or the time is negative, or not a timedelta. Or the
-                service has no ``on_timer`` handler for the contract.
+                name is not valid, or 16 timers with other names are set. Or the service has no ``on_timer`` handler for the contract.
         """
         self._draft.check_open()
         check_timer(self._draft.state_of(self._party))
+        admission.check_timer_name(name)
         if self._party.side.on_timer is None:
             raise admission.no_timer_handler(self._party.endpoint.service, self.contract)
         now = self._draft.room.now
         at = later(now, admission.micros(after, "a timer"))
         admission.check_timer_time(at, self._party.endpoint.expires_at)
-        self._draft.ask(self._party, SetTimer(at - now), now)
+        self._draft.check_timer_count(self._party, name)
+        self._draft.ask(self._party, SetTimer(at - now, name), now)
 
-    def cancel_timer(self) -> None:
-        """Cancel the timer, if it is set."""
+    def cancel_timer(self, *, name: str = "") -> None:
+        """Cancel the timer of this name, if it is set.
+
+        Raises:
+            LocalError: no timer can have this name.
+        """
         self._draft.check_open()
+        admission.check_timer_name(name)
         if self._draft.state_of(self._party) is not State.CLOSED:
-            self._draft.ask(self._party, SetTimer(-1))
+            self._draft.ask(self._party, SetTimer(-1, name))
 
 
 class Group(Generic[S]):

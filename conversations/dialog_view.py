@@ -188,8 +188,9 @@ def _group(table: Table, origin: str, key: str) -> rows.GroupRow | None:
 def _waiting_for(table: Table, endpoint: Endpoint, own: bytes, parked: rows.ParkRow | None, sent: Sent) -> str | None:
     if parked is not None:
         return _park(parked, "a message of the peer")
-    for letter, what in ((rows.ERROR, "on_error"), (rows.TIMER, "on_timer"), (rows.SKIPPED, "on_skipped")):
-        if (row := table[rows.RETRY].get(rows.RETRY + own + letter)) is not None:
+    timers = [(rows.timer_handler(name), "on_timer") for name in endpoint.timers()]
+    for handler, what in ((rows.ERROR, "on_error"), *timers, (rows.SKIPPED, "on_skipped")):
+        if (row := table[rows.RETRY].get(rows.RETRY + own + handler)) is not None:
             return _park(rows.decode_park(row), f"the handler {what}")
     if sent.delayed:
         return f"the queue of {endpoint.peer!r} to accept records ({sent.delayed} delayed)"

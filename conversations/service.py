@@ -206,7 +206,7 @@ class Service(Generic[S]):
         return self._on_event("end", contracts, ("dialog",), time_limit)
 
     def on_timer(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnDialog[S]:
-        """Register a handler ``(dialog)``, called when the dialog's timer fires."""
+        """Register a handler ``(dialog)``, called when a timer of the dialog fires. ``dialog.timer`` is the name of the timer."""
         return self._on_event("timer", contracts, ("dialog",), time_limit)
 
     def on_error(self, *contracts: Contract, time_limit: timedelta = DEFAULT_TIME_LIMIT) -> OnMessage[PeerError, S]:

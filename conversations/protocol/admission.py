@@ -6,7 +6,7 @@ that is not allowed raises an error at once and changes nothing. The error has S
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import StrEnum
@@ -17,7 +17,7 @@ from conversations.protocol.codes import LocalCode
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import HEADER_NAME, IDENTITY, header_of
-from conversations.protocol.limits import COMMAND_BYTES, KEY_BYTES, NAME, RECORD_BYTES, sendable
+from conversations.protocol.limits import COMMAND_BYTES, KEY_BYTES, NAME, RECORD_BYTES, TIMER_NAME, TIMERS, sendable
 from conversations.protocol.times import later
 
 # -- records -------------------------------------------------------------------------------------------------------------
@@ -282,6 +282,30 @@ def check_timer_time(at: int, expires_at: int) -> None:
             "the timer is not due before the end of the dialog's lifetime, so it would never fire (8410). At the end of the lifetime "
             "on_error is called; dialog.message.expires_at tells when that is",
             code=codes.TIMER_BEYOND_LIFETIME,
+        )
+
+
+def check_timer_name(name: object) -> None:
+    """Check the name of a timer. It is empty for the dialog timer.
+
+    Raises:
+        LocalError: the name is no text, is too long, or has other characters.
+    """
+    if not isinstance(name, str) or (name and not TIMER_NAME.fullmatch(name)):
+        raise LocalError(
+            f"the name of a timer has at most 64 letters, digits, underscores and hyphens, not {name!r:.100}"
+        )
+
+
+def check_timer_count(names: Collection[str]) -> None:
+    """Check the number of timers that a side would have. ``names`` are their names; the dialog timer does not count.
+
+    Raises:
+        LocalError: there would be too many timers.
+    """
+    if len(names) - ("" in names) > TIMERS:
+        raise LocalError(
+            f"this side of the dialog has {TIMERS} timers with names already, and cannot have more. Cancel one, or set one anew: its name again"
         )
 
 

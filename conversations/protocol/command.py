@@ -114,9 +114,14 @@ class Resend:
 
 @dataclass(slots=True)
 class SetTimer:
-    """Set the dialog timer to ``after`` microseconds from the time at which the command is handled; a negative number cancels the timer."""
+    """Set a timer to ``after`` microseconds from the time at which the command is handled; a negative number cancels the timer.
+
+    ``name`` is the name of the timer; the dialog timer has none. A timer with a name is an operation of its own in a record, because a reader
+    of an older version would take a field that it does not know for nothing, and set the dialog timer.
+    """
 
     after: int
+    name: str = ""
 
 
 @dataclass(slots=True)
@@ -161,6 +166,8 @@ class Resolve:
     code: int = 0
     description: str = ""
     reason: str = ""
+    timer: str = ""
+    """Name of the timer whose handler failed; empty for the dialog timer, and for another handler."""
 
 
 @dataclass(slots=True)
@@ -227,6 +234,8 @@ _OPERATIONS: dict[str, type[Operation]] = {
         Reuse,
     )
 }
+_SET_NAMED_TIMER = _NAMESPACE + "SetNamedTimer"
+_OPERATIONS[_SET_NAMED_TIMER] = SetTimer
 
 
 @dataclass(slots=True)
@@ -252,8 +261,8 @@ def aged(verb: Verb, elapsed: int) -> Verb:
     match verb:
         case Begin(to_service, contract, lifetime, target_key) if lifetime > 0:
             return Begin(to_service, contract, max(lifetime - elapsed, 1), target_key)
-        case SetTimer(after) if after >= 0:
-            return SetTimer(max(after - elapsed, 0))
+        case SetTimer(after, name) if after >= 0:
+            return SetTimer(max(after - elapsed, 0), name)
         case _:
             return verb
 
@@ -312,6 +321,8 @@ def _operation_fields(operation: Operation) -> tuple[str, dict[str, Any]]:
         raise OverflowError(f"{operation.code} does not fit in 32 bits")
     name = type(operation).__name__
     fields = {slot: getattr(operation, slot) for slot in type(operation).__slots__}
+    if isinstance(operation, SetTimer):
+        return (_SET_NAMED_TIMER if operation.name else _NAMESPACE + name), fields
     if isinstance(operation, Settle):
         fields["letters"] = [it._asdict() for it in operation.letters]
     return _NAMESPACE + name, fields

@@ -11,12 +11,12 @@ from conversations.protocol.acknowledgements import ACK_AFTER, ACK_EVERY, FIRST_
 from conversations.protocol.codes import LIFETIME, SystemCode
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.envelope import Envelope, Kind, Prefix
-from conversations.protocol.fencing import NEVER as NEVER  # noqa: PLC0414 - other modules know the name from here
 from conversations.protocol.fencing import Fencing
 from conversations.protocol.kept import Kept
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
-from conversations.protocol.states import ASKING, TRANSITIONS, State, Trigger, check_timer, refuse
+from conversations.protocol.states import ASKING, TRANSITIONS, State, Trigger, refuse
+from conversations.protocol.timers import NEVER as NEVER  # noqa: PLC0414 - other modules know the name from here
 
 SECOND = 1_000_000
 
@@ -81,12 +81,7 @@ class Endpoint(Fencing):
         """The last number of the peer that this side has acknowledged."""
         self.end_seq = NONE
         """The number of this side's END or ERROR; ``NONE`` until this side has ended."""
-        self.timer = NEVER
-        self.firing = False
-        """True while the timer's handler runs.
-
-        The row keeps the timer until the handler finishes, so the timer fires again after a crash.
-        """
+        self.timer, self.firing, self.named = NEVER, False, None
         self.recover = False
         """True if the dialog broke before a restart and ``on_error`` did not finish. It may have run in part."""
         self.ack_at = NEVER
@@ -142,17 +137,17 @@ class Endpoint(Fencing):
         if state in ASKING:
             self.fence_at = 0
 
-    def resume(self, held: set[int], *, firing: bool, told_of_error: bool) -> None:
+    def resume(self, held: set[int], *, firing: set[str], told_of_error: bool) -> None:
         """Add the facts from rows other than the endpoint's own row.
 
         Args:
             held: numbers of messages that are held.
-            firing: the timer's handler failed, and waits for another attempt.
+            firing: names of the timers whose handler failed, and waits for another attempt.
             told_of_error: ``on_error`` failed and waits for another attempt, so ``due`` must not return ``BROKEN``.
         """
         if held:
             self.inbound.hold(held)
-        self.firing = firing
+        self.resume_firing(firing)
         self.recover = self.recover and not told_of_error
 
     def wake(self) -> int:
@@ -166,7 +161,8 @@ class Endpoint(Fencing):
         owes_ack = inbound.next - 1 > self.told and self.state in (State.STARTED_INBOUND, State.CONVERSING)
         if owes_ack or inbound.held or self.state in _BROKEN:
             return 0
-        return min(self.timer, self.expires_at)
+        soonest = min(self.timer, self.expires_at)
+        return soonest if self.named is None else min(soonest, *self.named.due.values())
 
     # -- requests of the application -------------------------------------------------------------------
 
@@ -186,7 +182,7 @@ class Endpoint(Fencing):
         """
         before = self.state
         self._move(Trigger.END)
-        self.timer = NEVER
+        self.stop_timers()
         if before is not State.CONVERSING and before is not State.FENCING:
             return None
         self.end_seq = self._number()
@@ -199,7 +195,7 @@ class Endpoint(Fencing):
         """
         before = self.state
         self._move(Trigger.END_WITH_ERROR)
-        self.timer = NEVER
+        self.stop_timers()
         if before is State.STARTED_INBOUND:
             # The first number of a direction is for a message, so this ERROR has no number.
             return Transmit(Kind.ERROR, NONE, code, description)
@@ -212,23 +208,7 @@ class Endpoint(Fencing):
     def cleanup(self) -> None:
         """Close this side without telling the peer."""
         self._move(Trigger.CLEANUP)
-        self.timer = NEVER
-
-    def set_timer(self, at: int) -> None:
-        """Set the dialog's only timer, or set it anew; ``NEVER`` cancels it.
-
-        Raises:
-            DialogEnded: the state allows no timer; usually the dialog is over on this side (8458).
-        """
-        check_timer(self.state)
-        self.timer = at
-        self.firing = False
-
-    def fired(self) -> None:
-        """Note that the timer's handler has finished. This cancels the timer, unless the handler has set it anew."""
-        if self.firing:
-            self.timer = NEVER
-            self.firing = False
+        self.stop_timers()
 
     def drop(self) -> None:
         """Count an envelope of this side that was never transmitted and never will be."""
@@ -363,8 +343,8 @@ class Endpoint(Fencing):
 
     def _broken(self, why: Failure) -> None:
         self.error = why
-        self.timer = self.resend_at = NEVER
-        self.firing = False
+        self.resend_at = NEVER
+        self.stop_timers()
 
     # -- time -----------------------------------------------------------------------------------------
 
@@ -375,10 +355,12 @@ class Endpoint(Fencing):
         if self.recover:
             return 0
         soonest = min(self.ack_at, self.resend_at) if self.firing else min(self.timer, self.ack_at, self.resend_at)
+        if self.named is not None:
+            soonest = min(soonest, self.named.next())
         return min(soonest, self.fence_at) if self.state in _BROKEN else min(soonest, self.expires_at)
 
     def due(self, now: int) -> list[Due]:
-        """Return the deadlines that have passed, and clear them or set the next ones."""
+        """Return the deadlines that have passed, and clear them or set the next ones. ``fire`` does this for the timers."""
         passed: list[Due] = []
         if self.state is State.CLOSED:
             return passed
@@ -393,8 +375,7 @@ class Endpoint(Fencing):
         if self.recover:
             self.recover = False
             passed.append(Due.BROKEN)
-        if self.timer <= now and not self.firing:
-            self.firing = True
+        if self.next_timer() <= now:
             passed.append(Due.TIMER)
         if self.resend_at == 0:
             self.resend_at = now + (

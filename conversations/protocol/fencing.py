@@ -13,27 +13,22 @@ from conversations.protocol.fences import FORGOTTEN, GENERATIONS, Chain, Fence
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.states import ASKING, State, Trigger
-
-NEVER = (1 << 62) - 1
-"""A deadline that never comes."""
+from conversations.protocol.timers import NEVER, Timed
 
 
-class Fencing:
+class Fencing(Timed):
     """What an endpoint keeps for its peer, and knows of the peer's acceptance."""
 
     __slots__ = (
-        "acked", "chain", "dead_lettered", "error", "fence", "fence_at", "fence_since", "firing", "inbound", "initiator", "next_out", "renews", "resends", "state", "timer",
+        "acked", "chain", "dead_lettered", "error", "fence", "fence_at", "fence_since", "inbound", "initiator", "next_out", "renews", "resends",
     )  # fmt: skip
 
     initiator: bool
     inbound: Inbound
-    state: State
     error: Failure | None
     next_out: int
     acked: int
     dead_lettered: int
-    timer: int
-    firing: bool
 
     def _move(self, trigger: Trigger) -> None:
         raise NotImplementedError
@@ -130,12 +125,13 @@ class Fencing:
     def renewed(self) -> None:
         """Close this side, because a new dialog carries on."""
         self._move(Trigger.RENEWED)
-        self.timer = NEVER
+        self.stop_timers()
 
     def give_up_renewal(self) -> None:
         """Note that there is no new dialog. If the application was not told of the error, the dialog is broken now, else it is closed."""
         self._move(Trigger.GIVE_UP)
-        self.timer, self.firing, self.renews = NEVER, False, False
+        self.stop_timers()
+        self.renews = False
 
     def _fenced(self, envelope: Envelope) -> Reaction:
         before = self.state

@@ -30,11 +30,16 @@ PUBLICATIONS_BYTES = 16_000_000
 """Maximum bytes of all records that one run of a handler publishes. They go into one transaction, which has ten seconds."""
 OPERATIONS = 10_000
 """Maximum number of operations of one command, or of one block of a client."""
+TIMERS = 16
+"""Maximum number of timers with a name of one side of a dialog. They are in the row of its endpoint, which every message writes anew."""
 DESCRIPTION_LIMIT = 3_000
 """Maximum number of characters of an error's description (Service Broker's limit)."""
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 """Pattern of the names of services, contracts and message types. Such a name can be part of a topic's name."""
+
+TIMER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Pattern of the names of timers. Such a name can be part of the name of a letter, which has its last dot before it."""
 
 
 def sendable(text: str, limit: int) -> str:

@@ -26,7 +26,10 @@ class Parked(NamedTuple):
     """The head of a parked dialog, or a parked handler without a message."""
 
     letter: str
-    """Name for operators: the service and the source of the record; without a record, the service, the handler and the dialog."""
+    """Name for operators: the service and the source of the record; without a record, the service, the handler and the dialog.
+
+    The name of a timer, if it has one, comes last.
+    """
     service: str
     conversation: str
     initiator: bool
@@ -67,6 +70,8 @@ class Parked(NamedTuple):
 
     Then a parked message becomes a dead letter (``parked-at-end``), and the dialog breaks with -8489.
     """
+    timer: str = ""
+    """Name of the timer whose handler failed; empty for the dialog timer, and for another handler."""
 
     @property
     def exception(self) -> str:
@@ -107,7 +112,7 @@ def parked(
     return sorted(found, key=lambda it: (it.since, it.conversation))
 
 
-_HANDLERS = {rows.TIMER: Failed.TIMER, rows.ERROR: Failed.ERROR, rows.SKIPPED: Failed.SKIPPED}
+_HANDLERS = {rows.ERROR: Failed.ERROR, rows.SKIPPED: Failed.SKIPPED}
 
 
 def _is_open(table: Mapping[bytes, bytes], key: bytes) -> bool:
@@ -118,9 +123,13 @@ def _is_open(table: Mapping[bytes, bytes], key: bytes) -> bool:
 def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[str, int]) -> Parked:
     (service, partition), row, own = where, rows.decode_park(data), key[1:18]
     endpoint, _ = rows.decode_endpoint(own, table[rows.ENDPOINT + own], service)
-    handler = _HANDLERS.get(key[18:], Failed.MESSAGE)
+    is_timer = key.startswith(rows.RETRY) and rows.is_timer(key[18:])
+    handler = Failed.TIMER if is_timer else _HANDLERS.get(key[18:], Failed.MESSAGE)
+    timer = rows.timer_of(key[18:]) if is_timer else ""
     number, what, body, attempts, content_type = NONE, handler.value, b"", row.attempts, ""
-    letter = f"{service}.{what.lower()}-{uuid_text(own[:16])}-{'initiator' if own[16] else 'target'}"
+    letter = (
+        f"{service}.{what.lower()}-{uuid_text(own[:16])}-{'initiator' if own[16] else 'target'}{timer and f'-{timer}'}"
+    )
     if key.startswith(rows.PARK):
         head = rows.decode_waiting(table[rows.numbered(rows.PARKED, own, row.first)])
         envelope = decode(head.value)
@@ -130,7 +139,7 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
     return Parked(
         letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, handler, number, what, body, attempts,
         row.since, None if row.due >= rows.QUEUE_ON else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
-        row.ticket, row.due == rows.QUEUE_ON, row.returns, content_type, lifetime_end(endpoint),
+        row.ticket, row.due == rows.QUEUE_ON, row.returns, content_type, lifetime_end(endpoint), timer,
     )  # fmt: skip
 
 
@@ -159,6 +168,6 @@ def resolution(it: Parked, decision: Decision, command_id: bytes, now: int) -> C
         command_id, conversation, it.initiator, it.key, "", decision.by, now,
         (Resolve(
             it.handler.value, it.number, it.ticket, decision.action.value, decision.body, decision.code, decision.description,
-            decision.reason,
+            decision.reason, it.timer,
         ),),
     )  # fmt: skip

@@ -10,7 +10,7 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     F identity            a parked dialog: it waits for the next attempt at a message that failed, or for a human
     R identity number     parked: first the failed message, then the records behind it (their original bytes)
     T identity letter     a failed handler without a message, of a timer (t), an error (e) or skipped messages (s), that waits for the next
-                          attempt
+                          attempt; the name of the timer follows the letter t
     K digest              a command that took effect, so that a repetition has no effect
     L source              an open letter; the source is the topic and the offset of its record
     S key                 the succession of a key of a pool: the time at which its last dialog is replaced, and the ids of its dialogs that
@@ -37,17 +37,20 @@ from conversations.protocol.kept import Kept
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
 from conversations.protocol.spans import Spans
+from conversations.protocol.timers import NamedTimers
 from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_long, read_pair
 
 IDENTITY_SIZE = 17
+HANDLER_SIZE = IDENTITY_SIZE + 1
+"""Size of an identity and the letter of a handler without a message."""
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
 LETTER, UNACKNOWLEDGED, SUCCESSION = b"L", b"U", b"S"
 TIMER, ERROR, SKIPPED = b"t", b"e", b"s"
-"""The last byte of the key of a T row. It tells which handler without a message failed."""
+"""The letter in the key of a T row. It tells which handler without a message failed. The letter of a timer is followed by its name."""
 WITHOUT_MESSAGE = (TIMER, ERROR, SKIPPED)
-"""The kinds of handlers without a message."""
+"""The handlers without a message. Timers with names have handlers of their own (``timer_handler``)."""
 PARTITION = b"P"
 
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
@@ -59,9 +62,14 @@ _NUMBERS = 12
 _ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK = (
     Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group", "waiting", "park")
 )
-_UNCOUNTED, _UNKEPT = (Schema(schemas.load("endpoint", version)).head for version in (1, 2))
-"""Heads of endpoint's rows in older schema versions. Version 1 lacks ``handled`` and ``stateful``; both lack the fields after them."""
-_HEADS = (_ENDPOINT.head, _UNKEPT, _UNCOUNTED)
+_UNCOUNTED, _UNKEPT, _UNNAMED = (Schema(schemas.load("endpoint", version)).head for version in (1, 2, 3))
+"""Heads of endpoint's rows in older schema versions. Version 1 lacks ``handled`` and ``stateful``; version 2 also lacks the fields after them.
+
+Version 3 lacks the timers with names. A row without such timers is still written in version 3.
+"""
+_HEADS = (_UNNAMED, _ENDPOINT.head, _UNKEPT, _UNCOUNTED)
+_KEEPING = (_UNNAMED, _ENDPOINT.head)
+"""Heads of the rows that tell what the endpoint keeps for its peer."""
 _TOMBSTONES = (_TOMBSTONE.head, Schema(schemas.load("tombstone", 1)).head)
 
 
@@ -89,6 +97,21 @@ def group_key(origin: str, key: str) -> bytes:
     return b"G" + origin.encode() + b"\0" + key.encode()
 
 
+def timer_handler(name: str) -> bytes:
+    """Return the bytes that name the handler of a timer. The dialog timer has no name."""
+    return TIMER + name.encode() if name else TIMER
+
+
+def is_timer(handler: bytes) -> bool:
+    """Return True if the handler is that of a timer."""
+    return handler.startswith(TIMER)
+
+
+def timer_of(handler: bytes) -> str:
+    """Return the name of the timer from the bytes that name its handler."""
+    return handler[1:].decode()
+
+
 # -- endpoints --------------------------------------------------------------------------------------------
 
 
@@ -107,8 +130,8 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
     """Encode an endpoint's row, without fastavro. ``constant`` is the result of ``encode_constant``."""
     number = encode_long
     error = endpoint.error
-    return b"".join((
-        _ENDPOINT.head, endpoint.wake().to_bytes(8, "big"), constant, number(endpoint.state), number(endpoint.inbound.next), number(endpoint.next_out),
+    row = b"".join((
+        _UNNAMED, endpoint.wake().to_bytes(8, "big"), constant, number(endpoint.state), number(endpoint.inbound.next), number(endpoint.next_out),
         number(endpoint.acked), number(endpoint.told), number(endpoint.end_seq),
         b"\1" if endpoint.timer == NEVER else number(endpoint.timer), number(endpoint.asked),
         number(len(endpoint.inbound.held)), number(endpoint.discarded), number(endpoint.dead_lettered),
@@ -116,6 +139,13 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
         b"\0" if not endpoint.inbound.missing else _numbers(endpoint.inbound.missing),
         number(endpoint.handled), b"\1" if endpoint.stateful else b"\0",
         _KEPT[endpoint.resends] if endpoint.chain is None and not endpoint.fence and not endpoint.renews else _kept(endpoint),
+    ))  # fmt: skip
+    return row if endpoint.named is None else _ENDPOINT.head + row[HEAD_SIZE:] + _timers(endpoint.named)
+
+
+def _timers(named: NamedTimers) -> bytes:
+    return b"".join((
+        encode_long(len(named.due)), *(encode_text(name) + encode_long(at) for name, at in sorted(named.due.items())), b"\0",
     ))  # fmt: skip
 
 
@@ -224,7 +254,8 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
     if not row.startswith(_UNCOUNTED):
         handled, at = read_long(row, at)
         stateful, at = row[at], at + 1
-    kept, at = _read_kept(row, at) if row.startswith(_ENDPOINT.head) else (_NOT_KEPT, at)
+    kept, at = _read_kept(row, at) if row.startswith(_KEEPING) else (_NOT_KEPT, at)
+    timers, at = _read_timers(row, at) if row.startswith(_ENDPOINT.head) else (None, at)
     if at != len(row):
         raise UndecodableRecord(f"{len(row) - at} bytes after the end of an endpoint row")
     endpoint = Endpoint(
@@ -236,6 +267,8 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
     endpoint.handled, endpoint.stateful = handled, stateful == 1
     endpoint.resends, endpoint.fence, endpoint.renews, endpoint.chain = kept
     endpoint.restore(Inbound(numbers[1], missing), Kept._make((*numbers, description)))
+    if timers:
+        endpoint.restore_timers(timers)
     return endpoint, constant
 
 
@@ -262,6 +295,19 @@ def _read_kept(row: bytes, at: int) -> tuple[tuple[bool, Fence, bool, Chain | No
         raise UndecodableRecord("broken chain of dialogs in an endpoint row")
     number, at = read_long(row, at + size)
     return (resends == 1, Fence(fence), renews == 1, Chain(generation, first, number) if generation else None), at
+
+
+def _read_timers(row: bytes, at: int) -> tuple[dict[str, int], int]:
+    found: dict[str, int] = {}
+    count, at = read_long(row, at)
+    while count:
+        if not 0 < count <= len(row) - at:
+            raise UndecodableRecord(f"an array of {count} timers in {len(row) - at} bytes")
+        for _ in range(count):
+            name, at = read_text(row, at)
+            found[name], at = read_long(row, at)
+        count, at = read_long(row, at)
+    return found, at
 
 
 def _read_numbers(row: bytes, at: int) -> tuple[Spans | None, int]:

@@ -11,7 +11,7 @@ Schema = dict[str, Any]
 VERSIONS: dict[str, tuple[int, ...]] = {
     "envelope": (1,),
     "command": (1, 2, 3),
-    "endpoint": (1, 2, 3),
+    "endpoint": (1, 2, 3, 4),
     "tombstone": (1, 2),
     "group": (1,),
     "waiting": (1,),

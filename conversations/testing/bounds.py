@@ -113,7 +113,8 @@ def _check_endpoints(partition: Partition, where: str) -> None:
             )
         if active.lane.items or endpoint.next_deadline() <= partition.context.now:
             continue
-        if endpoint.firing and own + rows.TIMER not in partition.parking.retries:
+        fired = {rows.timer_handler(name) for name in endpoint.timers() if endpoint.is_firing(name)}
+        if not {own + handler for handler in fired} <= partition.parking.retries.keys():
             raise AssertionError(
                 f"invariant 7 (no silent end): {where}: a timer fired, and its handler will not be called"
             )

@@ -14,7 +14,15 @@ from conversations.dialog import Dialog
 from conversations.errors import DialogEnded, LocalError, PeerError, UnknownService
 from conversations.memory.broker import MemoryBroker
 from conversations.protocol import codes, rows
-from conversations.protocol.admission import check_contract, check_error, check_service, check_to_group, expiry, micros
+from conversations.protocol.admission import (
+    check_contract,
+    check_error,
+    check_service,
+    check_timer_name,
+    check_to_group,
+    expiry,
+    micros,
+)
 from conversations.protocol.codes import LocalCode
 from conversations.protocol.command import Begin, Command, End, EndWithError, Operation, Send, SetTimer, encode_command
 from conversations.protocol.contract import Contract, as_contracts
@@ -99,14 +107,16 @@ class PeerDialog:
         self._ended_here = True
         self._ask(EndWithError(code, description))
 
-    def set_timer(self, after: timedelta) -> None:
-        """Set the dialog's timer. The property ``timers`` shows how often it fired."""
+    def set_timer(self, after: timedelta, *, name: str = "") -> None:
+        """Set a timer of the dialog. The property ``timers`` shows how often a timer fired."""
         self._check_open(codes.TIMER_REFUSED)
-        self._ask(SetTimer(micros(after, "a timer")))
+        check_timer_name(name)
+        self._ask(SetTimer(micros(after, "a timer"), name))
 
-    def cancel_timer(self) -> None:
-        """Cancel the dialog's timer."""
-        self._ask(SetTimer(-1))
+    def cancel_timer(self, *, name: str = "") -> None:
+        """Cancel the dialog's timer of this name."""
+        check_timer_name(name)
+        self._ask(SetTimer(-1, name))
 
     def _check_open(self, code: LocalCode) -> None:
         if self.ended:
@@ -159,7 +169,7 @@ class PeerDialog:
 
     @property
     def timers(self) -> int:
-        """Number of times that the dialog's timer fired."""
+        """Number of times that a timer of the dialog fired."""
         return int(self._peer._entry(self._name).get("timers", 0))  # noqa: SLF001 - same module
 
     @property

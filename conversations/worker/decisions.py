@@ -19,7 +19,14 @@ from conversations.worker.active import Active, Arrival, Park
 from conversations.worker.commands import Effect
 from conversations.worker.partition import Partition
 
-_HANDLERS = {Failed.MESSAGE: b"", Failed.TIMER: rows.TIMER, Failed.ERROR: rows.ERROR, Failed.SKIPPED: rows.SKIPPED}
+_HANDLERS = {Failed.MESSAGE: b"", Failed.ERROR: rows.ERROR, Failed.SKIPPED: rows.SKIPPED}
+
+
+def _handler(decision: Resolve) -> bytes:
+    """Return the bytes that name the handler that a decision is about; empty for the handler of a message."""
+    return (
+        rows.timer_handler(decision.timer) if decision.handler == Failed.TIMER else _HANDLERS[Failed(decision.handler)]
+    )
 
 
 def prepare(partition: Partition, command: Command) -> Effect:
@@ -41,7 +48,7 @@ def prepare(partition: Partition, command: Command) -> Effect:
 
 
 def _decide(partition: Partition, active: Active, command: Command, decision: Resolve) -> None:
-    key = active.identity + _HANDLERS[Failed(decision.handler)]
+    key = active.identity + _handler(decision)
     found = (partition.parking.parks if decision.handler == Failed.MESSAGE else partition.parking.retries).get(key)
     if found is None:
         raise LocalError("no message or handler of this dialog waits for another attempt", code=codes.DECISION_REFUSED)
@@ -141,7 +148,7 @@ def _give_back(
 
 
 def _resolve_handler(partition: Partition, active: Active, found: Park, decision: Resolve, command: str) -> None:
-    name = _HANDLERS[Failed(decision.handler)]
+    name = _handler(decision)
     key = active.identity + name
     if decision.action == Action.EDIT:
         raise LocalError("a handler without a message has no body that could be edited", code=codes.DECISION_REFUSED)
@@ -151,6 +158,6 @@ def _resolve_handler(partition: Partition, active: Active, found: Park, decision
     partition.parking.forget_retry(active, name, parking.DECIDED)
     if decision.handler == Failed.ERROR:
         outbound.finish_end(partition, active)
-    elif decision.handler == Failed.TIMER and active.endpoint.firing:
-        active.endpoint.fired()
+    elif decision.handler == Failed.TIMER:
+        active.endpoint.fired(decision.timer)
         partition.touch(active)

@@ -17,6 +17,7 @@ from conversations.protocol.admission import (
     check_error,
     check_key,
     check_service,
+    check_timer_name,
     check_timer_time,
     check_to_group,
     clogged,
@@ -132,10 +133,12 @@ def ask(draft: Draft, active: Active, operation: Operation) -> None:
         case EndWithError(code, description):
             check_error(code, description)
             operation = EndWithError(code, sendable(description, DESCRIPTION_LIMIT))
-        case SetTimer(after):
+        case SetTimer(after, name):
             check_timer(draft.state_of(active))
+            check_timer_name(name)
             if after >= 0:
                 check_timer_time(later(draft.room.now, after), active.endpoint.expires_at)
+                draft.check_timer_count(active, name)
         case Resend():
             draft.check_resend(active)
         case Begin() | End() | Cleanup():

@@ -305,6 +305,8 @@ def _call(item: Item, task: Task, draft: Draft) -> Call:
         return Call(task.handler, (task.skipped, dialog))
     if task.error is not None:
         return Call(task.handler, (PeerError(task.error.code, task.error.description), dialog))
+    if rows.is_timer(task.without):
+        draft.begin_timer(rows.timer_of(task.without))
     return Call(task.handler, (dialog,))
 
 
@@ -443,8 +445,9 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
     active = item.active
     if not active.exists:
         return None
-    if item.handler == rows.TIMER:
-        return _timer(partition, active) if active.endpoint.firing else None
+    if rows.is_timer(item.handler):
+        name = rows.timer_of(item.handler)
+        return _timer(partition, active, name) if active.endpoint.is_firing(name) else None
     if item.handler == rows.ERROR:
         return inbound.broken(partition, active, by="")
     if item.handler == rows.SKIPPED and item.park is not None:
@@ -452,14 +455,14 @@ def _running_task(partition: Partition, item: Item) -> Task | None:
     return inbound.deliver(partition, item) if isinstance(item, Arrival) else None
 
 
-def _timer(partition: Partition, active: Active) -> Task | None:
+def _timer(partition: Partition, active: Active, name: str) -> Task | None:
     """Return the task for a timer that fired earlier, if its handler must still run.
 
     If this release of the service declares no handler for timers, end the timer and return None. Otherwise the timer would wait for ever.
     """
-    task = inbound.timer(active)
+    task = inbound.timer(active, name)
     if task is None:  # this release of the service has no handler for timers
-        partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
+        partition.parking.forget_retry(active, rows.timer_handler(name), parking.ENDED)
         partition.touch(active)
     return task
 

@@ -47,6 +47,7 @@ for missing messages.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from conversations.bodies import BodyCodec, UnknownBody
 from conversations.errors import InvalidBody
@@ -467,7 +468,7 @@ def due(partition: Partition, active: Active) -> list[Task]:
                 breach(partition, active, codes.NOT_CONVERSING, "A message is missing and was not sent again.")
             )
         elif reason is Due.TIMER:
-            tasks.append(timer(active))
+            tasks += [timer(active, name) for name in active.endpoint.fire(partition.context.now)]
         elif reason is Due.BROKEN:
             tasks.append(broken(partition, active, by=""))
         elif reason is Due.FENCE:
@@ -486,24 +487,26 @@ def due(partition: Partition, active: Active) -> list[Task]:
 def _is_still_due(task: Task) -> bool:
     """Return True if a task must still run. Another deadline that passed at the same time may have broken or ended the dialog."""
     endpoint = task.active.endpoint
-    return endpoint.firing if task.without == rows.TIMER else endpoint.state is State.ERROR
+    if rows.is_timer(task.without):
+        return endpoint.is_firing(rows.timer_of(task.without))
+    return endpoint.state is State.ERROR
 
 
-def timer(active: Active) -> Task | None:
+def timer(active: Active, name: str) -> Task | None:
     """Return the task for a timer that fired. If the service has no handler for timers, end the timer and return None.
 
     The timer stays in the endpoint's row until the handler has finished. So after a crash the handler is called again.
     """
     handler = active.side.on_timer
     if handler is None:
-        active.endpoint.fired()
+        active.endpoint.fired(name)
         return None
-    return Task(active, handler, finish=_fired, without=rows.TIMER)
+    return Task(active, handler, finish=partial(_fired, name=name), without=rows.timer_handler(name))
 
 
-def _fired(partition: Partition, active: Active) -> None:
+def _fired(partition: Partition, active: Active, name: str) -> None:
     """End the timer whose handler has finished, unless the handler set it anew."""
-    active.endpoint.fired()
+    active.endpoint.fired(name)
     partition.touch(active)
 
 

@@ -78,9 +78,9 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             conclude(partition, active, told=False)
         case Resend():
             resend(partition, active)
-        case SetTimer(after) if active.endpoint.state is not State.CLOSED:
-            active.endpoint.set_timer(NEVER if after < 0 else later(at, after))
-            partition.parking.forget_retry(active, rows.TIMER, parking.ENDED)
+        case SetTimer(after, name) if active.endpoint.state is not State.CLOSED:
+            active.endpoint.set_timer(NEVER if after < 0 else later(at, after), name)
+            partition.parking.forget_retry(active, rows.timer_handler(name), parking.ENDED)
             partition.touch(active)
     if active.endpoint.state is State.CLOSED and active.endpoint.inbound.held:
         # Only the dialog of a handler is closed after its draft. A command has no handler, and a draft may close other dialogs, too.

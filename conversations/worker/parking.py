@@ -51,6 +51,7 @@ from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.progress import Progress
 from conversations.worker.records import arrival_of, encode_item
+from conversations.worker.retries import Retries
 from conversations.worker.schedule import Schedule
 from conversations.worker.work import Work
 
@@ -108,8 +109,7 @@ class Parking:
         self._work = work
         self.parks: dict[bytes, Park] = {}
         """Parked dialogs, by the identity of their endpoint."""
-        self.retries: dict[bytes, Park] = {}
-        """Waiting handlers without a message, by the identity of their endpoint, followed by ``rows.TIMER`` or ``rows.ERROR``."""
+        self.retries = Retries()
         self._changed: set[bytes] = set()
         """Keys of the parks' rows that must be written."""
         self._draining: list[tuple[bytes, Park]] = []
@@ -144,7 +144,7 @@ class Parking:
         if not self.parks and not self.retries:
             return soonest
         own = active.identity
-        found = self.parks.get(own), *(self.retries.get(own + handler) for handler in rows.WITHOUT_MESSAGE)
+        found = self.parks.get(own), *(self.retries.get(own + handler) for handler in self.retries.handlers(own))
         return min([soonest, *(park.wakes for park in found if park is not None and not park.taken)])
 
     def _look_in_time(self, active: Active) -> None:
@@ -355,7 +355,7 @@ class Parking:
         if found is not None and not found.taken and found.row.due <= now:
             found.take()
             self._take(active, found)
-        for handler in rows.WITHOUT_MESSAGE:
+        for handler in self.retries.handlers(active.identity):
             again = self.retries.get(active.identity + handler)
             if again is not None and not again.taken and again.row.due <= now:
                 again.take()
@@ -465,7 +465,7 @@ class Parking:
 
     def close(self, active: Active) -> None:
         """End the parks of a dialog that ended or broke. Parked messages become dead letters, except a head that is being handled now."""
-        for handler in rows.WITHOUT_MESSAGE:
+        for handler in self.retries.handlers(active.identity):
             self.forget_retry(active, handler, ENDED)
         found = self.parks.get(active.identity)
         if found is None:
@@ -507,7 +507,7 @@ class Parking:
 
     def _drop(self, parks: dict[bytes, Park], kind: bytes, name: bytes) -> None:
         """Delete a park and its row, and subtract its records from the counts for the limit."""
-        found = parks.pop(name)
+        found = parks.take(name) if isinstance(parks, Retries) else parks.pop(name)
         self._count(found, -found.row.counted, -found.row.counted_size)
         self._changed.discard(kind + name)
         self._outbox.write(kind + name, None)

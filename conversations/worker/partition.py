@@ -128,7 +128,7 @@ class Partition:
         retries = self.parking.retries
         endpoint.resume(
             self.waiting.held_numbers(own) if endpoint.resend_at != NEVER else set(),
-            firing=own + rows.TIMER in retries,
+            firing=retries.timers(own),
             told_of_error=own + rows.ERROR in retries,
         )
         active.restore_entry(self.parking.wake_time(active))

@@ -107,8 +107,8 @@ def _begin(partition: Partition, old: Active, chain: Chain) -> Active:
     watcher = context.watchers.get(before.conversation)
     if watcher is not None:
         context.watchers[conversation] = watcher
-    if before.timer != NEVER:
-        endpoint.set_timer(before.timer)
+    for name, at in before.timers().items():
+        endpoint.set_timer(at, name)
     return active
 
 

@@ -60,6 +60,7 @@ def parked(rows: DataFrame) -> DataFrame:
     waits = _decoded(rows.where(F.col("row").isin("F", "T")), "park", "p").select(
         *SIDE, p,
         F.when(F.col("row") == "T", F.substring("key", _HANDLER_START, 1).cast("string")).alias("letter_of_handler"),
+        F.expr(f"nullif(cast(substring(key, {_HANDLER_START + 1}) as string), '')").alias("timer"),
         F.when(F.col("row") == "F", p["first"]).alias("first"),
     )  # fmt: skip
     heads = rows.where("row = 'R'").select(*SIDE, F.col("number").alias("first"), "value")
@@ -70,7 +71,13 @@ def parked(rows: DataFrame) -> DataFrame:
     handler = F.when(letter == "t", "TIMER").when(letter == "e", "ERROR").when(letter == "s", "SKIPPED")
     due = instant_of(p["due"])
     side = F.when(F.col("initiator"), "initiator").otherwise("target")
-    without = F.concat_ws("-", F.concat_ws(".", "service", F.lower(handler)), "conversation_id", side)
+    without = F.concat_ws(
+        "-",
+        F.concat_ws(".", "service", F.lower(handler)),
+        "conversation_id",
+        side,
+        F.when(letter == "t", F.col("timer")),
+    )
     return found.select(
         F.when(handler.isNotNull(), without).otherwise(letter_of(F.col("service"), w["topic"], w["offset"])).alias("letter"),
         *SIDE, "key", "contract", "peer", F.coalesce(handler, F.lit("MESSAGE")).alias("handler"),

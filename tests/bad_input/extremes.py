@@ -66,7 +66,7 @@ class Extremes:
             End: End,
             EndWithError: lambda: EndWithError(self.int(), self.name("why")),
             Cleanup: Cleanup,
-            SetTimer: lambda: SetTimer(self.long()),
+            SetTimer: lambda: SetTimer(self.long(), self.pick("", "soon", "later", "x" * 65)),
             Tick: Tick,
             Resolve: lambda: Resolve(
                 self.pick(*Failed).value, self.pick(-1, 0, 1, 2, self.long()), self.pick(0, self.long()),

@@ -217,7 +217,7 @@ VERBS = Chapter(
         same(
             "verbs.timer.one",
             "A dialog has one timer on each side, and setting it again replaces it.",
-            "A dialog has one timer on each side, and the last call counts.",
+            "A side has one dialog timer, the timer without a name, and the last call counts.",
             f"{files.DIALOG}a_timer_may_be_moved_and_cancelled",
             f"{files.MACHINE}a_timer_is_due_once_and_again_only_when_set_anew",
         ),
@@ -227,16 +227,19 @@ VERBS = Chapter(
             "`cancel_timer` cancels it.",
             f"{files.DIALOG}a_timer_may_be_moved_and_cancelled",
         ),
-        absent(
+        better(
             "verbs.timer.named",
             "A side has one timer; a program that needs several keeps a table of them.",
-            "A side has one timer.",
-            reason="not built yet: several named timers of a dialog",
+            "A side has the dialog timer and up to 16 timers with names, each set, cancelled and tried again by its name.",
+            f"{files.NAMED_TIMERS}each_timer_fires_once_at_its_time_with_its_name",
+            f"{files.NAMED_TIMERS}a_timer_is_set_anew_and_cancelled_by_its_name_alone",
+            f"{files.NAMED_TIMERS}a_handler_that_fails_is_tried_again_for_its_timer_alone",
+            f"{files.NAMED_TIMERS}no_named_timer_outlives_its_side_of_the_dialog",
         ),
         same(
             "verbs.timer.local",
             "A timer belongs to one side, never crosses the wire, and does not change the lifetime.",
-            "A timer belongs to one side, is a field of its row, and changes neither the peer nor the lifetime.",
+            "A timer belongs to one side, is in its row, and changes neither the peer nor the lifetime.",
             f"{files.ENDS}a_timer_is_of_one_side_and_neither_is_sent_nor_changes_the_lifetime",
         ),
         same(

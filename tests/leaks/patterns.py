@@ -251,6 +251,37 @@ def timer_of_the_past(world: World, count: int) -> None:
         world.sim.advance(2 * MINUTE)
 
 
+def failed_named_timers(world: World, count: int) -> None:
+    """The handlers of two timers with names wait for a human, and a third timer is set. Sides are closed, are ended, or outlive the third timer."""
+    third = count // 3
+    with calls(
+        world,
+        desk_said=count,
+        desk_timer=2 * count + count - 2 * third,
+        desk_error_8489=count - 2 * third,
+        caller_error_8489=count - third,
+    ):
+        begun = [world.begin(TALK, world.say("named")) for _ in range(count)]
+        world.sim.advance(2 * MINUTE)
+        assert world.rows("desk", rows.RETRY) == 2 * count, "the handlers do not wait"
+        for conversation in begun[:third]:
+            world.clean_up("desk", conversation)
+        for conversation in begun[third : 2 * third]:
+            world.ask(conversation, End())
+            world.ask_desk(conversation, End())
+        world.sim.run()
+        assert world.rows("desk", rows.RETRY) == 2 * (count - 2 * third), "handlers of closed sides wait"
+        world.sim.advance(LATE)
+
+
+def named_timers_of_the_past(world: World, count: int) -> None:
+    """Timers with names are set when the dialog ends: they never fire."""
+    with calls(world, desk_said=count, desk_end=count):
+        for _ in range(count):
+            world.begin(TALK, world.say("named"), End())
+        world.sim.advance(10 * MINUTE)
+
+
 def delayed(world: World, count: int) -> None:
     """The target's queue takes no records until the lifetime is over. Half of the initiators have ended."""
     topic = service_topic(world.sim.broker.namespace, "desk", QUEUE)
@@ -282,6 +313,7 @@ PATTERNS: dict[str, Pattern] = {
     for function in (
         fire_and_forget, fire_and_forget_of_a_handler, shared_group, target_never_ends, only_the_initiator_ends,
         error_of_the_initiator, error_of_both, cleanup_of_the_initiator, cleanup_of_the_target, expired_on_the_way,
-        unlimited, fenced, fenced_and_silent, fence_without_answer, held, parked, failed_timer, timer_of_the_past, delayed,
+        unlimited, fenced, fenced_and_silent, fence_without_answer, held, parked, failed_timer, timer_of_the_past,
+        failed_named_timers, named_timers_of_the_past, delayed,
     )
 }  # fmt: skip

@@ -81,6 +81,9 @@ class Services:
                 dialog.end_with_error(7, "enough")
             elif word == "timer":
                 dialog.set_timer(MINUTE)
+            elif word == "named":
+                for name in ("reminder", "give-up", "never"):
+                    dialog.set_timer((9 if name == "never" else 1) * MINUTE, name=name)
             elif word == "relay":
                 other = dialog.group.begin_dialog("caller", NOTICE)
                 other.send(Say(text="quiet"))

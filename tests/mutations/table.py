@@ -61,6 +61,7 @@ _LETTERS = "tests/simulation/test_letters.py::test_"
 _LIMITS = "tests/bad_input/test_limits.py::test_"
 _SENDERS = "tests/simulation/test_senders.py::test_"
 _LEAKS = "tests/simulation/test_leaks.py::test_"
+_NAMED = "tests/simulation/test_named_timers.py::test_"
 _RESEND = "tests/simulation/test_resend.py::test_"
 _CLEANUP = "tests/simulation/test_cleanup.py::test_"
 _BROKEN = "tests/simulation/test_broken_dialogs.py::test_"
@@ -780,6 +781,14 @@ MUTATIONS = (
         f"{_LEAKS}nothing_is_left_of_a_dialog_and_no_copy_begins_it_again[failed-timer]",
     ),
     Mutation(
+        "365-named-timers-outlive-their-side",
+        f"{_NAMED}a_side_that_has_ended_and_waits_for_its_peer_fires_no_timer[end]",
+    ),
+    Mutation(
+        "366-a-named-timer-set-anew-ends-with-its-handler",
+        f"{_NAMED}a_timer_that_its_own_handler_sets_anew_is_kept[again]",
+    ),
+    Mutation("367-a-timer-fires-without-its-name", f"{_NAMED}each_timer_fires_once_at_its_time_with_its_name"),
         "368-a-terminal-repeats-without-its-key",
         "tests/acceptance/test_dialogs.py::test_the_operators_dialogs",
     ),

@@ -11,7 +11,7 @@ from conversations.protocol.acknowledgements import RESEND_ASKS
 from conversations.protocol.effects import Due, Reaction, Transmit
 from conversations.protocol.endpoint import NEVER, SECOND, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Kind
-from conversations.protocol.rows import decode_endpoint, encode_constant, encode_endpoint
+from conversations.protocol.rows import decode_endpoint, encode_constant, encode_endpoint, identity, wake_of
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import ASKING, DECIDED, LOCAL, REFUSALS, TRANSITIONS, State, Trigger
 
@@ -315,8 +315,56 @@ def test_a_timer_is_due_once_and_again_only_when_set_anew(after: int) -> None:
     endpoint.set_timer(after)
     assert endpoint.next_deadline() == after
     assert endpoint.due(after) == [Due.TIMER]
+    assert endpoint.fire(after) == [""]
     assert endpoint.due(after) == []
+    assert endpoint.fire(after) == []
     assert endpoint.timer == after
     endpoint.fired()
     assert endpoint.timer == NEVER
     assert endpoint.due(20 * SECOND) == []
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["set", "cancel", "fire", "finish", "restart"]),
+            st.sampled_from(["", "a", "b", "c"]),
+            st.integers(1, 9),
+        )
+    )
+)
+def test_each_timer_is_due_by_its_name_alone(script: list[tuple[str, str, int]]) -> None:
+    """A table of times and a set of running handlers say the same as the endpoint, also after it is read back from its row."""
+    endpoint, now = in_state(State.CONVERSING), 0
+    times: dict[str, int] = {}
+    running: set[str] = set()
+    for what, name, after in script:
+        if what == "set":
+            endpoint.set_timer(now + after, name)
+            times[name] = now + after
+            running.discard(name)
+        elif what == "cancel":
+            endpoint.set_timer(NEVER, name)
+            times.pop(name, None)
+            running.discard(name)
+        elif what == "fire":
+            now += after
+            due = sorted((at, it) for it, at in times.items() if at <= now and it not in running)
+            assert endpoint.due(now) == [Due.TIMER] * bool(due)
+            assert endpoint.fire(now) == [it for _, it in due]
+            running |= {it for _, it in due}
+        elif what == "finish":
+            endpoint.fired(name)
+            if name in running:
+                times.pop(name)
+                running.discard(name)
+        else:
+            row = encode_endpoint(endpoint, encode_constant(endpoint))
+            assert wake_of(row) == min([endpoint.expires_at, *times.values()])
+            own = identity(endpoint.conversation, endpoint.initiator)
+            endpoint, _ = decode_endpoint(own, row, endpoint.service)
+            endpoint.resume(set(), firing=running, told_of_error=False)
+        assert endpoint.timers() == times
+        assert {it for it in times if endpoint.is_firing(it)} == running
+        assert endpoint.next_timer() == min((at for it, at in times.items() if it not in running), default=NEVER)
+        assert (endpoint.named is None) == (times.keys() <= {""})

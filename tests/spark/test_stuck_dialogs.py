@@ -44,10 +44,11 @@ def test_every_reason_is_given(spark: SparkSession) -> None:
     held = dialog("held", "held", next=f"{SHOW} desk.queue-0-7", behind=3)
     rows.endpoint(held)
     rows.park(held, ParkRow(due=NEVER, first=2, next=6, failure="Broken: a", since=rows.since(MINUTE)))
-    timer = dialog("timer", "held", next="")
-    expected[str(timer)] = (["held"], f"{SHOW} desk.timer-{timer}-target", 0)
-    rows.endpoint(timer)
-    rows.park(timer, ParkRow(due=NEVER, failure="Broken: t", since=rows.since(MINUTE)), timer=True)
+    for name in ("", "reminder"):
+        timer = dialog("timer", "held", next="")
+        expected[str(timer)] = (["held"], f"{SHOW} desk.timer-{timer}-target{name and '-'}{name}", 0)
+        rows.endpoint(timer, timer=name)
+        rows.park(timer, ParkRow(due=NEVER, failure="Broken: t", since=rows.since(MINUTE)), timer=name)
     for ago, reasons in ((4 * MINUTE, []), (6 * MINUTE, ["retrying"])):
         again = dialog("again", *reasons, next=LIST if reasons else None, behind=1 if reasons else 0)
         rows.endpoint(again)

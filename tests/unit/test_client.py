@@ -241,6 +241,19 @@ def test_a_timer_that_would_never_fire_is_refused_in_the_block_that_begins_its_d
     assert [len(command.operations) for command in speaker.written()] == [2, 1]
 
 
+def test_timers_have_names_in_a_block(speaker: Speaker) -> None:
+    with speaker.client.begin_dialog("shop", SALES) as dialog:
+        dialog.set_timer(timedelta(seconds=2), name="reminder")
+        dialog.cancel_timer(name="give-up")
+        for name in ("two words", "a" * 65, None):
+            with pytest.raises(LocalError, match="name of a timer"):
+                dialog.set_timer(timedelta(seconds=2), name=name)  # type: ignore[arg-type]  # what somebody in a hurry writes
+            with pytest.raises(LocalError, match="name of a timer"):
+                dialog.cancel_timer(name=name)  # type: ignore[arg-type]  # the same
+    (command,) = speaker.written()
+    assert command.operations[1:] == (SetTimer(2_000_000, "reminder"), SetTimer(-1, "give-up"))
+
+
 class Deaf:
     """A Kafka that never confirms."""
 

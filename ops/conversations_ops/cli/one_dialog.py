@@ -67,15 +67,15 @@ def _lines(it: Side) -> list[str]:
     lines.append(f"received      {counted(it.accepted, 'envelope')} accepted{handled}{missing}")
     lines += [f"{name:<13} {_pile(pile)}" for name, pile in piles(it) if pile.records]
     for head in it.heads:
-        message = f"{head.what} #{head.number}" if head.number >= 0 else f"a handler of {head.what.lower()}s"
+        message = f"{head.what} #{head.number}" if head.number >= 0 else one_letter.handler(head)
         lines.append(
             f"waits for     {message}, failed {counted(head.attempts, 'time')} since {moment(head.since)}: {head.failure}"
         )
         lines.append(
             f"              next attempt: {one_letter.when(head)}; conversations dead-letters show {head.letter}"
         )
-    if it.timer is not None:
-        lines.append(f"timer         {ahead(it.timer, time.time())}")
+    for name, at in sorted(it.timers.items()):
+        lines.append(f"timer         {name and f'{name}, '}{ahead(at, time.time())}")
     if it.closed is None:
         lines.append(f"lifetime      {_lifetime(it)}")
     else:
@@ -142,7 +142,7 @@ def plain(it: Side) -> dict[str, Any]:
         "began": _moment(it.began), "sent": it.sent, "acknowledged": None if it.closed else it.acknowledged,
         "accepted": it.accepted, "handled": it.handled, "missing": list(it.missing),
         **{name: {"records": pile.records, "messages": pile.messages, "bytes": pile.bytes, "first": pile.first} for name, pile in piles(it)},
-        "timer": _moment(it.timer), "deadline": _moment(it.lifetime_ends), "code": it.code, "error": error(it),
+        "timer": _moment(it.timers.get("")), "timers": {name: moment(at) for name, at in sorted(it.timers.items())}, "deadline": _moment(it.lifetime_ends), "code": it.code, "error": error(it),
         "discarded": it.discarded, "dead_lettered": it.dead_lettered,
         "closed": None if it.closed is None else {"told": it.closed.told, "forget_at": moment(it.closed.forget_at)},
         "waits_for": [_head(head) for head in it.heads],
@@ -156,6 +156,7 @@ def _head(head: Parked) -> dict[str, Any]:
         "handler",
         "number",
         "what",
+        "timer",
         "attempts",
         "since",
         "due",

@@ -44,9 +44,14 @@ _DECISIONS = {
 """What an operator decided, by the reason of the letter that the decision wrote."""
 
 
+def handler(it: Parked) -> str:
+    """Say which handler without a message failed."""
+    return f"the handler of the timer {it.timer}" if it.timer else f"a handler of {it.what.lower()}s"
+
+
 def described(it: Parked, stack: str) -> str:
     """Describe a failed message or handler in lines of text, with the stack trace of its last failure if there is one."""
-    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: a handler of {it.what.lower()}s failed"
+    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: {handler(it)} failed"
     lines = [
         f"letter        {one_line(it.letter)}",
         f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",
@@ -94,7 +99,7 @@ def table(found: Sequence[Parked]) -> str:
     """Return a table of parked messages and handlers, one line for each."""
     rows = []
     for it in found:
-        message = f"{it.what} #{it.number}" if it.number >= 0 else it.what.lower()
+        message = f"{it.what} #{it.number}" if it.number >= 0 else f"{it.what.lower()} {it.timer}".rstrip()
         rows.append(
             (
                 it.letter,

@@ -14,7 +14,6 @@ from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations.protocol import parked, rows
 from conversations.protocol.command import decode_command
-from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.parked import Parked
@@ -122,7 +121,8 @@ class Side:
     """Number of sent envelopes that the peer has acknowledged."""
     handled: int | None = None
     """Number of accepted messages whose handler has finished; None if it is not known."""
-    timer: int | None = None
+    timers: dict[str, int] = field(default_factory=dict)
+    """Time of each timer, by its name. The dialog timer has no name."""
     lifetime_ends: int | None = None
     """None if the lifetime is unlimited, or if the dialog is over or broken."""
     closed: Closed | None = None
@@ -282,7 +282,7 @@ def _side(own: bytes, row: bytes, service: str, partition: int) -> Side:
         service, partition, own[:16], own[16] == 1, it.state, it.key, it.origin, it.next_out, it.inbound.next,
         0 if it.error is None else it.error.code, it.discarded, it.dead_lettered, _first_of(it.inbound.missing),
         it.contract, it.peer, "" if it.error is None else it.error.description, it.acked + 1,
-        None if it.handled < 0 else it.handled, None if it.timer == NEVER else it.timer, parked.lifetime_end(it),
+        None if it.handled < 0 else it.handled, it.timers(), parked.lifetime_end(it),
     )  # fmt: skip
 
 

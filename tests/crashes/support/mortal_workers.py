@@ -30,6 +30,8 @@ class Job(BaseModel):
     """True if its handler waits until ``let_go`` is set."""
     timer: bool = False
     """True if its handler sets a timer that is due at once. The handler of the timer waits until ``let_go`` is set."""
+    timers: tuple[str, ...] = ()
+    """Names of such timers. They are in the group's state when their handlers have finished."""
 
 
 JOBS = Contract("Jobs", sent_by_initiator=[Job])
@@ -56,12 +58,16 @@ class MortalService:
     def work(self, job: Job, dialog: Dialog) -> None:
         if job.timer:
             dialog.set_timer(timedelta(0))
+        for name in job.timers:
+            dialog.set_timer(timedelta(0), name=name)
         if job.stuck:
             self._wait()
         self.handled.append(job.n)
 
-    def ring(self, _dialog: Dialog) -> None:
+    def ring(self, dialog: Dialog) -> None:
         self._wait()
+        if dialog.timer:
+            dialog.group.state.setdefault("fired", []).append(dialog.timer)
 
     def _wait(self) -> None:
         self.rows_seen.append(self.row())

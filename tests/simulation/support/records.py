@@ -72,11 +72,13 @@ def replay(sim: Simulation, service: str, key: str = "") -> None:
             sim.broker.append(out)
 
 
-def command(sim: Simulation, service: str, conversation: UUID, *operations: Operation, key: str = "") -> None:
-    """Append a client's command."""
+def command(
+    sim: Simulation, service: str, conversation: UUID, *operations: Operation, key: str = "", initiator: bool = True
+) -> None:
+    """Append a client's command for the initiator's side, or the target's, of a dialog that names its group."""
     name = str(conversation)
     asked = Command(
-        sim.chance.random.randbytes(16), conversation.bytes, True, name, key, service, sim.clock.now(), operations
+        sim.chance.random.randbytes(16), conversation.bytes, initiator, name, key, service, sim.clock.now(), operations
     )
     sim.broker.append_keyed(service, COMMANDS, name.encode(), encode_command(asked))
 

@@ -143,6 +143,19 @@ def ringing(world: World) -> None:
         sim.check_invariants()
 
 
+def alarming(world: World) -> None:
+    """Each of several timers with names fires once, in order. One is cancelled, and one is set anew by its own handler."""
+    with world.simulation(services.alarm()) as sim:
+        dialog = sim.peer("web").begin_dialog("alarm", REMINDERS)
+        times = world.random.randrange(1, 6)
+        dialog.send(Remind(times=times))
+        sim.advance(timedelta(minutes=times + 1, seconds=30))
+        assert dialog.received() == [Ring(count=n) for n in (1, 1, *range(2, times + 1))]
+        assert dialog.ended
+        assert sim.open_dialogs() == []
+        sim.check_invariants()
+
+
 def quarrelling(world: World) -> None:
     """Dialogs have errors of the application, messages that always fail, and ends from both sides, sometimes at the same time."""
     random = world.random
@@ -488,5 +501,5 @@ def forgotten(sim: Simulation) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     saga, counting, echoing, forgetting, scattering, ringing, quarrelling,
-    moving, overlapping, refusing, misdating, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking, renewing,
+    moving, overlapping, refusing, misdating, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking, renewing, alarming,
 )  # fmt: skip

@@ -161,6 +161,37 @@ def bell() -> Service[Bell]:
     return service
 
 
+def alarm() -> Service[dict[str, Any]]:
+    """Return a service that sends ``Ring`` with 1, 2, ... at minutes 1, 2, ..., by a timer for each, and then ends the dialog.
+
+    The timer of the first ``Ring`` is set anew by its own handler once. One timer is cancelled before it is due.
+    """
+    service = Service("alarm", accepts=[REMINDERS])
+
+    @service.on(Remind)
+    def remind(body: Remind, dialog: Dialog) -> None:
+        for number in range(1, body.times + 1):
+            dialog.set_timer(timedelta(minutes=number), name=f"n{number}")
+        dialog.set_timer(timedelta(minutes=body.times, seconds=30), name="never")
+        dialog.set_timer(timedelta(minutes=body.times + 1), name="last")
+
+    @service.on_timer()
+    def rang(dialog: Dialog) -> None:
+        if dialog.timer == "last":
+            dialog.end()
+        elif dialog.timer == "n1" and not dialog.group.state.get("again"):
+            dialog.group.state["again"] = True
+            dialog.cancel_timer(name="never")
+            dialog.send(Ring(count=1))
+            dialog.set_timer(timedelta(seconds=10), name="n1")
+        elif dialog.timer == "never":
+            dialog.send(Ring(count=-1))
+        else:
+            dialog.send(Ring(count=int(dialog.timer[1:])))
+
+    return service
+
+
 class Grumble(Exception):
     """The exception that handlers of the moody service raise."""
 

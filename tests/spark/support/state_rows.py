@@ -37,7 +37,7 @@ class StateRows:
 
     def endpoint(
         self, dialog: UUID, service: str = "desk", *, initiator: bool = False, state: State = State.CONVERSING,
-        sent: int = 0, acked: int = 0, expires_in: timedelta | None = None,
+        sent: int = 0, acked: int = 0, expires_in: timedelta | None = None, timer: str = "",
     ) -> None:  # fmt: skip
         """Add an endpoint of a dialog with "clerk". It has sent ``sent`` messages, of which ``acked`` are acknowledged. It is a minute old."""
         expires = NEVER if expires_in is None else self._micros(-expires_in)
@@ -46,6 +46,8 @@ class StateRows:
             expires_at=expires,
         )  # fmt: skip
         made.state, made.next_out, made.acked = state, sent, acked - 1
+        if timer:
+            made.set_timer(self._micros(timedelta()), timer)
         value = rows.encode_endpoint(made, rows.encode_constant(made))
         self.put(rows.ENDPOINT + rows.identity(dialog.bytes, initiator), value, service, ago=timedelta(minutes=1))
 
@@ -54,12 +56,12 @@ class StateRows:
         self.put(rows.ENDPOINT + rows.identity(dialog.bytes, False), rows.encode_tombstone(made), service)
 
     def park(
-        self, dialog: UUID, row: rows.ParkRow, service: str = "desk", *, offset: int = 7, timer: bool = False
+        self, dialog: UUID, row: rows.ParkRow, service: str = "desk", *, offset: int = 7, timer: str | None = None
     ) -> None:
-        """Add a parked dialog whose head is a Task from this offset of the queue; with ``timer`` a handler of a timer that waits."""
+        """Add a parked dialog whose head is a Task from this offset of the queue; with ``timer`` the handler of the timer with this name that waits."""
         own = rows.identity(dialog.bytes, False)
-        if timer:
-            self.put(rows.RETRY + own + rows.TIMER, rows.encode_park(row), service)
+        if timer is not None:
+            self.put(rows.RETRY + own + rows.timer_handler(timer), rows.encode_park(row), service)
             return
         self.put(rows.PARK + own, rows.encode_park(row), service)
         prefix = Prefix(dialog.bytes, True, "Tasks", "clerk", service, str(dialog), False, 0, -1)

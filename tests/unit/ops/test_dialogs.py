@@ -20,6 +20,7 @@ from conversations.protocol.times import moment
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
+from conversations_ops.cli import one_letter
 from conversations_ops.cli.app import app
 from conversations_ops.cli.dialogs import HEADERS, _effect, _letters, _state, _table
 from conversations_ops.cli.one_dialog import described, plain
@@ -105,7 +106,7 @@ def test_both_sides_are_told_apart_and_a_closed_side_is_known_by_its_tombstone(s
     target = only(sim)
     assert initiator.identity == rows.other_side(target.identity)
     assert (initiator.sent, initiator.accepted, target.sent, target.handled) == (2, 1, 1, 2)
-    assert target.timer is not None
+    assert set(target.timers) == {""}
     assert "(2026-01-01T01:00:00+00:00)" in described([initiator, target], {})
     sim.advance(HOUR)
     assert [head.what for head in only(sim).heads] == ["TIMER"]
@@ -118,6 +119,47 @@ def test_both_sides_are_told_apart_and_a_closed_side_is_known_by_its_tombstone(s
     assert (target.code, "error         7" in described([target], {})) == (7, True)
     with pytest.raises(DialogEnded, match="8427"):
         check(target, End())
+
+
+def test_a_side_shows_its_timers_by_name_and_the_failed_handler_of_one() -> None:
+    service: Service[dict[str, Any]] = Service("clock", accepts=[ECHO], poison=[HOLD])
+
+    @service.on(Say)
+    def say(body: Say, dialog: Dialog) -> None:
+        for name, hours in (("", 2), ("reminder", 1), ("give-up", 3)):
+            dialog.set_timer(hours * HOUR, name=name)
+
+    @service.on_timer()
+    def rang(dialog: Dialog) -> None:
+        raise ValueError(dialog.timer)
+
+    with Simulation(service, raise_failures=False, partitions=1) as sim:
+        sim.peer("web").begin_dialog("clock", ECHO).send(Say(text="set"))
+        sim.run()
+        (it,) = sides(sim, "clock")
+        lines = described([it], {}).splitlines()
+        shown = [line.partition("  ")[2].strip() for line in lines if line.startswith("timer ")]
+        assert [line.partition("(")[2] for line in shown] == [
+            "2026-01-01T02:00:00+00:00)",
+            "2026-01-01T03:00:00+00:00)",
+            "2026-01-01T01:00:00+00:00)",
+        ]
+        assert [line.partition(",")[0] for line in shown[1:]] == ["give-up", "reminder"]
+        data = plain(it)
+        assert data["timer"] == "2026-01-01T02:00:00+00:00"
+        assert data["timers"] == {
+            "": "2026-01-01T02:00:00+00:00",
+            "give-up": "2026-01-01T03:00:00+00:00",
+            "reminder": "2026-01-01T01:00:00+00:00",
+        }
+        sim.advance(HOUR)
+        (it,) = sides(sim, "clock")
+        text = described([it], {})
+        assert "waits for     the handler of the timer reminder, failed 1 time" in text
+        assert f"dead-letters show clock.timer-{it.name}-target-reminder" in text
+        (head,) = it.heads
+        assert "the handler of the timer reminder failed" in one_letter.described(head, "")
+        assert "timer reminder" in one_letter.table([head])
 
 
 def test_both_sides_show_the_end_that_the_targets_contract_sets(sim: Simulation) -> None:

@@ -1,6 +1,7 @@
 """Laws of state rows: the hand-written one is fastavro's, and what is written is read."""
 
 import io
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -14,6 +15,7 @@ from conversations.protocol import rows
 from conversations.protocol.effects import Failure
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.fences import Chain, Fence
+from conversations.protocol.limits import TIMER_NAME
 from conversations.protocol.partition_row import PartitionRow, decode_partition, encode_partition
 from conversations.protocol.registry import Schema
 from conversations.protocol.states import State
@@ -24,6 +26,8 @@ longs = st.integers(-1, 1 << 62)
 counts = st.integers(0, 1 << 40)
 times = st.integers(0, NEVER - 1)
 numbers = st.sets(counts, max_size=5)
+no_timers: dict[str, int] = {}
+named_timers = st.just(no_timers) | st.dictionaries(st.from_regex(TIMER_NAME, fullmatch=True), times, max_size=3)
 
 
 @st.composite
@@ -39,6 +43,7 @@ def endpoints(draw: st.DrawFn) -> Endpoint:
     endpoint.inbound.held, endpoint.inbound.missing = draw(numbers), draw(numbers)
     endpoint.acked, endpoint.told, endpoint.end_seq = draw(longs), draw(longs), draw(longs)
     endpoint.timer = draw(times | st.just(NEVER))
+    endpoint.restore_timers(draw(named_timers))
     endpoint.asked = draw(st.integers(0, 3))
     endpoint.discarded, endpoint.dead_lettered = draw(counts), draw(counts)
     endpoint.handled, endpoint.stateful = draw(longs), draw(st.booleans())
@@ -67,13 +72,14 @@ def fields_of(endpoint: Endpoint) -> dict[str, Any]:
         "missing": sorted(endpoint.inbound.missing), "handled": endpoint.handled, "stateful": endpoint.stateful,
         "resends": endpoint.resends, "fence": int(endpoint.fence), "renews": endpoint.renews,
         "generation": chain.generation, "first_conversation": chain.first, "first_number": chain.number,
+        "timers": [{"name": name, "at": at} for name, at in sorted(endpoint.timers().items()) if name],
     }  # fmt: skip
 
 
 @given(endpoints())
 def test_the_hand_written_row_is_byte_for_byte_fastavros(endpoint: Endpoint) -> None:
     """Marker, fingerprint and every field, as any Avro library would write them."""
-    source = schemas.load("endpoint", 3)
+    source = schemas.load("endpoint", 3 if endpoint.named is None else 4)
     out = io.BytesIO()
     fastavro.schemaless_writer(out, fastavro.parse_schema(source), fields_of(endpoint))
     row = rows.encode_endpoint(endpoint, rows.encode_constant(endpoint))
@@ -95,6 +101,36 @@ def test_an_endpoint_comes_back_from_its_row(endpoint: Endpoint) -> None:
     assert not rows.is_tombstone(row)
 
 
+def test_a_row_without_named_timers_has_the_bytes_of_the_releases_that_know_none() -> None:
+    """Version 3, byte for byte. Only named timers need version 4, which an older release refuses to read."""
+    endpoint = Endpoint(
+        bytes(range(16)), True, contract="Loan", service="bank", peer="desk", key="customer-17", peer_key="customer-17",
+        expires_at=1_763_000_000_000_000,
+    )  # fmt: skip
+    endpoint.may_start_until(1_762_000_000_000_000)
+    endpoint.state, endpoint.next_out, endpoint.acked = State.CONVERSING, 3, 1
+    golden = iter((Path(__file__).parents[2] / "golden" / "endpoint.hex").read_text(encoding="ascii").split())
+    assert rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)).hex() == next(golden)
+    endpoint.set_timer(1_762_500_000_000_000)
+    assert rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)).hex() == (with_timer := next(golden))
+    endpoint.set_timer(1_762_600_000_000_000, "reminder")
+    endpoint.set_timer(1_762_400_000_000_000, "give-up")
+    assert rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)).hex() == next(golden)
+    endpoint.set_timer(NEVER, "give-up")
+    endpoint.set_timer(NEVER, "reminder")
+    assert rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)).hex() == with_timer
+
+
+@pytest.mark.parametrize("end", ["01", "02", "0204", "0200", "ff01"])
+def test_broken_named_timers_are_refused(end: str) -> None:
+    """A count that the bytes cannot have, a name that is cut, and bytes behind the end."""
+    *_, named = (Path(__file__).parents[2] / "golden" / "endpoint.hex").read_text(encoding="ascii").split()
+    row = bytes.fromhex(named)
+    before = row.index(bytes.fromhex("040e676976652d7570"))
+    with pytest.raises(UndecodableRecord):
+        rows.decode_endpoint(bytes(16) + b"\1", row[:before] + bytes.fromhex(end), "bank")
+
+
 @settings(deadline=None)  # a machine may be busy
 @given(endpoints())
 def test_a_row_of_an_older_release_is_read_and_does_not_count(endpoint: Endpoint) -> None:
@@ -114,6 +150,7 @@ def test_a_row_of_an_older_release_is_read_and_does_not_count(endpoint: Endpoint
         "generation": 0,
         "first_conversation": b"",
         "first_number": 0,
+        "timers": [],
     }
     not_there = {"held": 0, "wake": 0, "handled": -1, "stateful": False} | later
     assert fields_of(again) | {"held": 0, "wake": 0} == known | not_there
