@@ -789,6 +789,7 @@ MUTATIONS = (
         f"{_NAMED}a_timer_that_its_own_handler_sets_anew_is_kept[again]",
     ),
     Mutation("367-a-timer-fires-without-its-name", f"{_NAMED}each_timer_fires_once_at_its_time_with_its_name"),
+    Mutation(
         "368-a-terminal-repeats-without-its-key",
         "tests/acceptance/test_dialogs.py::test_the_operators_dialogs",
     ),
