@@ -20,6 +20,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from conversations.protocol import rows
+from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Extras, Kind, Origin, encode
 from conversations.protocol.events import ConversationId, Renewed
@@ -71,6 +72,9 @@ def renew(partition: Partition, active: Active) -> bool:
     new = _begin(partition, active, chain)
     for each in remaining:
         _send_again(partition, new, each, chain)
+    last = remaining[-1].envelope
+    if partition.successions.is_replaced(new.endpoint) and last.kind is Kind.MESSAGE and last.message_type != END_OF_STREAM:
+        outbound.end_stream(partition, new)  # a pool replaced the old dialog after it broke, so the old one was not asked to end
     partition.unacknowledged.forget(active)
     undelivered.forget(partition, active)
     error = endpoint.error
