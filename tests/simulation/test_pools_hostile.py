@@ -10,7 +10,12 @@ from conversations.config import Limits, WorkerSettings
 from conversations.protocol import rows
 from conversations.protocol.command import Cleanup, Command, End, Operation, Report, Reuse, Send, encode_command, pool_id
 from conversations.protocol.topics import COMMANDS
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.succession import decode_succession
 from conversations.testing import Simulation
+from conversations.testing.reading import state_of
+from conversations_ops.cli.one_dialog import described, plain
+from conversations_ops.operate.dialogs import sides_in
 from tests.simulation.support import records
 from tests.simulation.test_pools import HELD, MINUTE, Seen, World, numbers
 
@@ -115,7 +120,6 @@ def test_a_target_whose_queue_is_off_gets_all_later(hours: int, seed: int) -> No
         sim.turn_queue("gateway", on=True)
         sim.advance(MINUTE)
         sim.advance(MINUTE)
-        print(world.of("a"), sim.dead_letters("alerts"), sim.dead_letters("gateway"), world.codes)
         handled = world.of("a")[0]
         assert handled == sorted(handled)
         if hours == 1:
@@ -145,7 +149,6 @@ def test_an_operator_ends_a_dialog_of_a_key(verb: Operation, which: int) -> None
         sim.decide(*sim.parked("gateway"), "retry")
         sim.advance(5 * MINUTE)
         handled = world.of("a")[0]
-        print(handled, sim.dead_letters("alerts"))
         lost = set(numbers(2 * which, 2)) if isinstance(verb, Cleanup) and which else set()
         assert sorted(handled) == sorted({*numbers(0, 7)} - lost)
         if not (which == 0 and isinstance(verb, Cleanup)):
@@ -188,3 +191,24 @@ def test_the_bytes_of_dialogs_that_are_held_back_are_limited() -> None:
         total = sum(it.waiting.delayed.bytes for it in own.partitions.values())
         assert total < 40_000
         assert {letter.code for letter in sim.dead_letters("alerts")} == {50008}
+
+
+def test_a_dialog_that_is_held_back_tells_which_dialog_it_waits_for() -> None:
+    """To the reader in the process, and to the operator."""
+    world = World(max_messages=1, poison=[HELD], raise_failures=False, partitions=1)
+    with world.sim as sim:
+        world.gateway.fails.add("0")
+        for text in numbers(0, 3):
+            world.push("a", text)
+        sim.run()
+        (table,) = state_of(sim.broker, "alerts")
+        found = {it.name: it for it in sides_in(table, (sim.broker.namespace, "alerts", 0))}
+        (row,) = [row for key, row in table.items() if key[:1] == rows.SUCCESSION]
+        first, second, third = (uuid_text(own[:16]) for own in decode_succession(row).dialogs)
+        assert [found[it].before for it in (first, second, third)] == ["", first, second]
+        assert f"waits for     the end of dialog {second}, which is before it in its pool" in described([found[third]], {})
+        assert plain(found[third])["dialog_before"] == second
+        reader = sim.reader("alerts")
+        group = world.pool.group("a")
+        says = reader.dialog(f"{second}@{group}").waiting_for
+        assert says == f"the end of dialog {first}, which is before it in its pool (2 delayed)"
