@@ -269,7 +269,7 @@ def close(partition: Partition, active: Active) -> None:
 
 
 def _keep_held(partition: Partition, item: Arrival) -> None:
-    if item.envelope.kind is Kind.MESSAGE:
+    if item.envelope.kind is Kind.MESSAGE and item.envelope.message_type != END_OF_STREAM:
         partition.letters.dead_letter(item, letters.HELD_AT_END)
         item.active.endpoint.gave_up_on()
         if item.active.tombstone is not None:

@@ -116,6 +116,8 @@ def replace(partition: Partition, active: Active) -> None:
     The target ends first, after it has handled all messages, so that its replies are handled here. If this side ended first, the replies would
     become dead letters.
     """
+    if partition.successions.of(active.endpoint.key).is_replaced:
+        return  # by its age, and now a message begins the next dialog
     partition.successions.replace(active.endpoint.key)
     if active.endpoint.state in OPEN_STATES:
         outbound.end_stream(partition, active)

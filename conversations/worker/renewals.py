@@ -73,8 +73,10 @@ def renew(partition: Partition, active: Active) -> bool:
     for each in remaining:
         _send_again(partition, new, each, chain)
     last = remaining[-1].envelope
-    if partition.successions.is_replaced(new.endpoint) and last.kind is Kind.MESSAGE and last.message_type != END_OF_STREAM:
-        outbound.end_stream(partition, new)  # a pool replaced the old dialog after it broke, so the old one was not asked to end
+    is_ended = last.kind is Kind.END or last.message_type == END_OF_STREAM
+    if partition.successions.is_replaced(new.endpoint) and not is_ended:
+        # A pool replaced the old dialog after it broke, so nothing asks the target to end. Without it the next dialog would wait for ever.
+        outbound.end_stream(partition, new)
     partition.unacknowledged.forget(active)
     undelivered.forget(partition, active)
     error = endpoint.error

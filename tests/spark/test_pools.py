@@ -38,7 +38,8 @@ def test_the_audit_knows_the_message_that_replaces_a_dialog(spark: SparkSession)
         sim.run()
         assert faults(spark, topics_of_memory(sim.broker)) == {}
         fails.clear()
-        sim.decide(*sim.parked("gateway"), "retry")
+        (failed,) = sim.parked("gateway")
+        sim.decide(failed, "retry")
         sim.advance(20 * MINUTE)
         assert len(handled) == 20
         assert faults(spark, topics_of_memory(sim.broker)) == {}

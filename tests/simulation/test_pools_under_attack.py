@@ -8,10 +8,21 @@ import pytest
 from conversations import Dialog, PeerError, Service
 from conversations.config import Limits, WorkerSettings
 from conversations.protocol import rows
-from conversations.protocol.command import Cleanup, Command, End, Operation, Report, Reuse, Send, encode_command, pool_id
-from conversations.protocol.topics import COMMANDS
+from conversations.protocol.command import (
+    Cleanup,
+    Command,
+    End,
+    Operation,
+    Report,
+    Reuse,
+    Send,
+    encode_command,
+    pool_id,
+)
+from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.succession import decode_succession
+from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
 from conversations_ops.cli.one_dialog import described, plain
@@ -73,7 +84,7 @@ def test_a_command_may_name_the_longest_age() -> None:
 @pytest.mark.parametrize("when", ["message", "age"])
 def test_a_dialog_that_is_replaced_while_it_is_broken_is_ended_too(when: str) -> None:
     """It is sent again by hand, after the next dialog began or its age passed. The dialog that carries on must not stay open."""
-    world = World(lifetime=None, resend="by-hand", raise_failures=False)
+    world = World(lifetime=timedelta(days=100), resend="by-hand", raise_failures=False)
     alerts = Service("alerts", initiates=[world.pushes], ignores=[Seen], poison=[HELD])
     fails = ["once"]
 
@@ -88,7 +99,16 @@ def test_a_dialog_that_is_replaced_while_it_is_broken_is_ended_too(when: str) ->
         world.push("a", "0", "1")
         sim.run()
         first = world.gateway.dialogs[world.pool.group("a")][0].partition(":")[0]
-        command = Command(bytes(16), uuid.UUID(first).bytes, False, world.pool.group("a"), "", "ada", sim.clock.now(), (Cleanup(), Report()))
+        command = Command(
+            bytes(16),
+            uuid.UUID(first).bytes,
+            False,
+            world.pool.group("a"),
+            "",
+            "ada",
+            sim.clock.now(),
+            (Cleanup(), Report()),
+        )
         sim.broker.append_keyed("gateway", COMMANDS, command.key.encode(), encode_command(command))
         sim.run()
         world.push("a", "2")
@@ -99,7 +119,8 @@ def test_a_dialog_that_is_replaced_while_it_is_broken_is_ended_too(when: str) ->
         sim.advance(MINUTE if when == "message" else 11 * MINUTE)
         world.push("a", "4")
         sim.run()
-        sim.decide(*sim.parked("alerts"), "retry")
+        (failed,) = sim.parked("alerts")
+        sim.decide(failed, "retry")
         sim.advance(2 * MINUTE)
         assert world.of("a") == (["0", "1", "2", *["3"] * (when == "message"), "4"], 3)
         sim.check_invariants()
@@ -146,7 +167,8 @@ def test_an_operator_ends_a_dialog_of_a_key(verb: Operation, which: int) -> None
         world.push("a", "6")
         sim.advance(MINUTE)
         world.gateway.fails.clear()
-        sim.decide(*sim.parked("gateway"), "retry")
+        (failed,) = sim.parked("gateway")
+        sim.decide(failed, "retry")
         sim.advance(5 * MINUTE)
         handled = world.of("a")[0]
         lost = set(numbers(2 * which, 2)) if isinstance(verb, Cleanup) and which else set()
@@ -157,7 +179,9 @@ def test_an_operator_ends_a_dialog_of_a_key(verb: Operation, which: int) -> None
 
 
 def test_dialogs_leave_memory_between_messages() -> None:
-    world = World(max_messages=2, poison=[HELD], raise_failures=False, settings=WorkerSettings(limits=Limits(cached_endpoints=1)))
+    world = World(
+        max_messages=2, poison=[HELD], raise_failures=False, settings=WorkerSettings(limits=Limits(cached_endpoints=1))
+    )
     with world.sim as sim:
         world.gateway.fails.add("1")
         for at in range(8):
@@ -177,7 +201,9 @@ def test_dialogs_leave_memory_between_messages() -> None:
 def test_the_bytes_of_dialogs_that_are_held_back_are_limited() -> None:
     """Also if each of them is new."""
     world = World(
-        max_messages=1, poison=[HELD], raise_failures=False,
+        max_messages=1,
+        poison=[HELD],
+        raise_failures=False,
         settings=WorkerSettings(limits=Limits(delayed_bytes=20_000, dialog_bytes=20_000)),
     )
     with world.sim as sim:
@@ -206,9 +232,48 @@ def test_a_dialog_that_is_held_back_tells_which_dialog_it_waits_for() -> None:
         (row,) = [row for key, row in table.items() if key[:1] == rows.SUCCESSION]
         first, second, third = (uuid_text(own[:16]) for own in decode_succession(row).dialogs)
         assert [found[it].before for it in (first, second, third)] == ["", first, second]
-        assert f"waits for     the end of dialog {second}, which is before it in its pool" in described([found[third]], {})
+        assert f"waits for     the end of dialog {second}, which is before it in its pool" in described(
+            [found[third]], {}
+        )
         assert plain(found[third])["dialog_before"] == second
         reader = sim.reader("alerts")
         group = world.pool.group("a")
         says = reader.dialog(f"{second}@{group}").waiting_for
         assert says == f"the end of dialog {first}, which is before it in its pool (2 delayed)"
+
+
+def test_a_dialog_is_asked_to_end_only_once() -> None:
+    """Its age passes while a message is held at the target, and then a message begins the next dialog."""
+    world = World(poison=[HELD], raise_failures=False)
+    with world.sim as sim:
+        world.gateway.fails.add("0")
+        world.push("a", "0")
+        sim.advance(11 * MINUTE)
+        world.push("a", "1")
+        sim.run()
+        assert [it.message_type for it in records.queued(sim, "gateway") if it.seq > 0] == [END_OF_STREAM]
+        world.gateway.fails.clear()
+        (failed,) = sim.parked("gateway")
+        sim.decide(failed, "retry")
+        sim.advance(MINUTE)
+        assert world.of("a") == (["0", "1"], 2)
+        assert [letter.message_type for letter in sim.dead_letters("gateway")] == [
+            "Push"
+        ]  # what the operator decided about
+        sim.check_invariants()
+
+
+def test_the_end_of_a_stream_behind_a_held_message_is_no_dead_letter() -> None:
+    """The operator gives up on the held message and ends the dialog."""
+    world = World(max_messages=2, poison=[HELD], resend="off", raise_failures=False)
+    with world.sim as sim:
+        world.gateway.fails.add("0")
+        for text in numbers(0, 3):
+            world.push("a", text)
+        sim.run()
+        (failed,) = sim.parked("gateway")
+        sim.decide(failed, "end", code=7, description="enough")
+        sim.advance(MINUTE)
+        assert {letter.message_type for letter in sim.dead_letters("gateway")} == {"Push"}
+        assert world.of("a") == (["2"], 1)
+        sim.check_invariants()
