@@ -15,9 +15,10 @@ from conversations.ports import Table
 from conversations.protocol import repetitions, rows
 from conversations.protocol.code_table import of_error
 from conversations.protocol.endpoint import Endpoint
-from conversations.protocol.identifiers import Handle, drawn_at
+from conversations.protocol.identifiers import Handle, drawn_at, uuid_text
 from conversations.protocol.letters import RefusedCommand
 from conversations.protocol.states import State
+from conversations.protocol.succession import dialog_before
 from conversations.protocol.times import moment
 
 S = TypeVar("S", default=dict[str, Any])
@@ -192,6 +193,10 @@ def _waiting_for(table: Table, endpoint: Endpoint, own: bytes, parked: rows.Park
     for handler, what in ((rows.ERROR, "on_error"), *timers, (rows.SKIPPED, "on_skipped")):
         if (row := table[rows.RETRY].get(rows.RETRY + own + handler)) is not None:
             return _park(rows.decode_park(row), f"the handler {what}")
+    row = table[rows.SUCCESSION].get(rows.SUCCESSION + endpoint.key.encode())
+    before = None if row is None else dialog_before(row, own)
+    if before is not None:
+        return f"the end of dialog {uuid_text(before[:16])}, which is before it in its pool ({sent.delayed} delayed)"
     if sent.delayed:
         return f"the queue of {endpoint.peer!r} to accept records ({sent.delayed} delayed)"
     if sent.unacknowledged:

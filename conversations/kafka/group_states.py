@@ -28,7 +28,7 @@ LETTERS = 10_000
 REFUSALS = 10_000
 """Number of refused commands of a partition that a reader keeps, the newest ones."""
 GROUPS = (rows.GROUP,)
-DIALOGS = (rows.ENDPOINT, rows.GROUP, rows.COMMAND, rows.PARK, rows.RETRY, rows.DELAYED)
+DIALOGS = (rows.ENDPOINT, rows.GROUP, rows.COMMAND, rows.PARK, rows.RETRY, rows.DELAYED, rows.SUCCESSION)
 """Kinds of the rows that tell how a dialog stands."""
 T = TypeVar("T")
 

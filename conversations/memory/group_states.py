@@ -14,6 +14,7 @@ from conversations.protocol.letters import RefusedCommand, refused_of
 from conversations.protocol.topics import DEAD_LETTER, STATE, partition_of, service_topic
 
 T = TypeVar("T")
+_KINDS = (rows.ENDPOINT, rows.GROUP, rows.COMMAND, rows.PARK, rows.RETRY, rows.DELAYED, rows.SUCCESSION)
 
 
 class MemoryGroupStates:
@@ -29,9 +30,7 @@ class MemoryGroupStates:
             DeclarationError: there is no such service.
         """
         with self._broker.changed:
-            table: dict[bytes, dict[bytes, bytes]] = {
-                kind: {} for kind in (rows.ENDPOINT, rows.GROUP, rows.COMMAND, rows.PARK, rows.RETRY, rows.DELAYED)
-            }
+            table: dict[bytes, dict[bytes, bytes]] = {kind: {} for kind in _KINDS}
             for record in self._visible(STATE, key):
                 name, value = record.key() or b"", record.value()
                 kept = table.get(name[:1], {})

@@ -58,3 +58,13 @@ def decode_succession(row: bytes) -> Succession:
         raise UndecodableRecord(f"{len(row)} bytes are not the row of a succession")
     ids = (row[at : at + _ID] for at in range(_TIME, len(row), _ID))
     return Succession(int.from_bytes(row[:_TIME], "big"), [it + b"\1" for it in ids])
+
+
+def dialog_before(row: bytes, own: bytes) -> bytes | None:
+    """Return the endpoint that must be closed before ``own`` transmits; None if ``own`` is the first of its succession, or in none.
+
+    Raises:
+        UndecodableRecord: the bytes are not the row of a succession.
+    """
+    dialogs = decode_succession(row).dialogs
+    return dialogs[dialogs.index(own) - 1] if own in dialogs[1:] else None

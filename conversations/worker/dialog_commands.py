@@ -8,7 +8,7 @@ effect and is refused.
 from __future__ import annotations
 
 from conversations.bodies import codec_of
-from conversations.dialog import Draft
+from conversations.draft import Draft
 from conversations.errors import LocalError
 from conversations.protocol import codes
 from conversations.protocol.admission import (

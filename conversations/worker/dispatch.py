@@ -23,7 +23,7 @@ Each kind of item leads to handler calls in its own way (``_tasks``):
 If a handler fails and is tried again later, its item is made again from a row. The new item refers to its park. For the handler of a timer
 or of an error, the new item is always a ``Deadline``.
 
-**A handler works on a draft** (``conversations.dialog``). The draft checks each request of the handler, as if the earlier requests had
+**A handler works on a draft** (``conversations.draft``). The draft checks each request of the handler, as if the earlier requests had
 already taken effect. The draft itself changes nothing. So the requests of a handler that fails have no effect. When the draft is applied,
 no request can be refused any more, because only this lane changes its endpoints, and the lane has waited for the handler.
 
@@ -43,7 +43,8 @@ from collections.abc import Sequence
 
 from conversations.bodies import may_fit_elsewhere
 from conversations.calls import Call
-from conversations.dialog import Dialog, Draft
+from conversations.dialog import Dialog
+from conversations.draft import Draft
 from conversations.errors import InvalidBody, PeerError, TimeLimitExceeded, Verdict
 from conversations.protocol import rows
 from conversations.protocol.command import Resolve, Reuse, concerns_partition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conversations.dialog import Draft
+from conversations.draft import Draft
 from conversations.protocol import letters, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import (
@@ -19,6 +19,7 @@ from conversations.protocol.command import (
     aged,
     encode_command,
 )
+from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.effects import Reaction, Transmit
 from conversations.protocol.endpoint import NEVER, prefix_of
 from conversations.protocol.envelope import (
@@ -102,6 +103,11 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
     value = encode_message(prefix, number, endpoint.acknowledge(), partition.context.clock.stamp, run, body)
     partition.transmission.transmit(active, value, number)
     partition.touch(active)
+
+
+def end_stream(partition: Partition, active: Active) -> None:
+    """Ask the target to end its side after it has handled all messages, because a pool replaces the dialog."""
+    send(partition, active, message_run(END_OF_STREAM, ""), b"")
 
 
 def end(partition: Partition, active: Active) -> None:
@@ -263,7 +269,7 @@ def close(partition: Partition, active: Active) -> None:
 
 
 def _keep_held(partition: Partition, item: Arrival) -> None:
-    if item.envelope.kind is Kind.MESSAGE:
+    if item.envelope.kind is Kind.MESSAGE and item.envelope.message_type != END_OF_STREAM:
         partition.letters.dead_letter(item, letters.HELD_AT_END)
         item.active.endpoint.gave_up_on()
         if item.active.tombstone is not None:

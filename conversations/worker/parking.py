@@ -42,6 +42,7 @@ from typing import TypeGuard
 
 from conversations.errors import StateDamaged
 from conversations.protocol import letters, rows
+from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
 from conversations.protocol.events import Outcome, Returned
@@ -491,7 +492,9 @@ class Parking:
         ``failure`` is the last failure of its handler; it is empty if the handler did not fail.
         """
         endpoint, envelope = item.active.endpoint, item.envelope
-        if envelope.kind is Kind.MESSAGE:
+        if envelope.message_type == END_OF_STREAM:
+            endpoint.finished()  # it asked this side to end
+        elif envelope.kind is Kind.MESSAGE:
             self._letters.dead_letter(item, letters.PARKED_AT_END, why=failure)
             endpoint.gave_up_on()
         elif not item.accepted:

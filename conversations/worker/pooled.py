@@ -10,14 +10,12 @@ The dialog is replaced if it is old, has many messages, or is over. ``succession
 
 from __future__ import annotations
 
-from conversations.dialog import Draft
+from conversations.draft import Draft
 from conversations.errors import LocalError
 from conversations.pool import PooledMessages
 from conversations.protocol import codes, rows
 from conversations.protocol.command import Begin, Command, Operation, Report, Reuse, Send, pool_id
-from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import Endpoint
-from conversations.protocol.envelope import message_run
 from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS
 from conversations.protocol.states import OPEN_STATES
 from conversations.protocol.times import later
@@ -39,16 +37,14 @@ def prepare(partition: Partition, command: Command) -> Effect:
     Raises:
         LocalError: an operation is not possible. Then nothing is sent.
     """
-    reuse = command.operations[0]
-    if not isinstance(reuse, Reuse) or not command.from_initiator or command.conversation_id != pool_id(command.key):
-        raise LocalError("a command for a pool has the id of its key", code=codes.COMMAND_CONTRADICTS)
-    if not all(isinstance(operation, Send | Report) for operation in command.operations[1:]):
-        raise LocalError("a command for a pool can only send messages", code=codes.COMMAND_CONTRADICTS)
+    reuse = _checked(command)
     last = _last(partition, command.key)
     now = partition.context.now
     if last is not None and not _is_used_up(partition, last.endpoint, reuse):
         draft = _draft(partition, last, command)
         return lambda: outbound.apply(partition, draft)
+    if last is not None:
+        _check_delayed(partition, reuse)
     known = find(partition, command)
     new = Active(partition.context.new_conversation() + b"\1", known.lane)
     begin = Begin(reuse.to_service, reuse.contract, target_key=reuse.target_key)
@@ -64,6 +60,26 @@ def prepare(partition: Partition, command: Command) -> Effect:
         outbound.apply(partition, draft)
 
     return effect
+
+
+def _checked(command: Command) -> Reuse:
+    reuse = command.operations[0]
+    if not isinstance(reuse, Reuse) or not command.from_initiator or command.conversation_id != pool_id(command.key):
+        raise LocalError("a command for a pool has the id of its key", code=codes.COMMAND_CONTRADICTS)
+    if not all(isinstance(operation, Send | Report) for operation in command.operations[1:]):
+        raise LocalError("a command for a pool can only send messages", code=codes.COMMAND_CONTRADICTS)
+    if reuse.max_age < 1 or reuse.max_messages < 0:
+        raise LocalError("the age and the count of a pool must be positive", code=codes.COMMAND_CONTRADICTS)
+    return reuse
+
+
+def _check_delayed(partition: Partition, reuse: Reuse) -> None:
+    # The next dialog has no bytes yet, so ``Room.is_clogged`` does not refuse its first command, and many dialogs would keep much.
+    if partition.waiting.delayed.bytes >= partition.context.settings.limits.delayed_bytes:
+        raise LocalError(
+            f"too many bytes wait to be sent to {reuse.to_service}, and the dialogs before are not closed",
+            code=codes.CLOGGED,
+        )
 
 
 def _last(partition: Partition, key: str) -> Active | None:
@@ -100,9 +116,11 @@ def replace(partition: Partition, active: Active) -> None:
     The target ends first, after it has handled all messages, so that its replies are handled here. If this side ended first, the replies would
     become dead letters.
     """
+    if partition.successions.of(active.endpoint.key).is_replaced:
+        return  # by its age, and now a message begins the next dialog
     partition.successions.replace(active.endpoint.key)
     if active.endpoint.state in OPEN_STATES:
-        outbound.send(partition, active, message_run(END_OF_STREAM, ""), b"")
+        outbound.end_stream(partition, active)
 
 
 def append(partition: Partition, messages: PooledMessages) -> None:

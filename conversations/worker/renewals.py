@@ -20,6 +20,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from conversations.protocol import rows
+from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Extras, Kind, Origin, encode
 from conversations.protocol.events import ConversationId, Renewed
@@ -71,6 +72,11 @@ def renew(partition: Partition, active: Active) -> bool:
     new = _begin(partition, active, chain)
     for each in remaining:
         _send_again(partition, new, each, chain)
+    last = remaining[-1].envelope
+    is_ended = last.kind is Kind.END or last.message_type == END_OF_STREAM
+    if partition.successions.is_replaced(new.endpoint) and not is_ended:
+        # A pool replaced the old dialog after it broke, so nothing asks the target to end. Without it the next dialog would wait for ever.
+        outbound.end_stream(partition, new)
     partition.unacknowledged.forget(active)
     undelivered.forget(partition, active)
     error = endpoint.error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from conversations.dialog import NewDialog, Party
+from conversations.draft import NewDialog, Party
 from conversations.errors import RetryLater
 from conversations.handlers import Side
 from conversations.protocol import admission

@@ -297,6 +297,20 @@ def delayed(world: World, count: int) -> None:
         world.sim.advance(3 * MINUTE)
 
 
+def pooled(world: World, count: int) -> None:
+    """Pools replace their dialogs, at first while the target's queue takes no records: ten dialogs of a key wait for each other."""
+    topic = service_topic(world.sim.broker.namespace, "desk", QUEUE)
+    with calls(world, desk_said=count):
+        world.sim.broker.forbidden.add(topic)
+        for at in range(count):
+            world.pool(f"{world.sim.clock.now()}.{at // 10}", world.say("keep"))
+        world.sim.run()
+        assert world.rows("caller", rows.SUCCESSION) == (count + 9) // 10, "a key has no succession"
+        world.sim.broker.forbidden.clear()
+        world.sim.advance(LATE / 2)
+        assert world.rows("caller", rows.SUCCESSION) == 0, "the last dialog of a key is not replaced"
+
+
 def _events(world: World, name: str) -> int:
     asked = f'"event":"{name}"'.encode()
     found = visible(world.sim.broker, events_topic(world.sim.broker.namespace))
@@ -314,6 +328,6 @@ PATTERNS: dict[str, Pattern] = {
         fire_and_forget, fire_and_forget_of_a_handler, shared_group, target_never_ends, only_the_initiator_ends,
         error_of_the_initiator, error_of_both, cleanup_of_the_initiator, cleanup_of_the_target, expired_on_the_way,
         unlimited, fenced, fenced_and_silent, fence_without_answer, held, parked, failed_timer, timer_of_the_past,
-        failed_named_timers, named_timers_of_the_past, delayed,
+        failed_named_timers, named_timers_of_the_past, delayed, pooled,
     )
 }  # fmt: skip

@@ -11,13 +11,25 @@ from uuid import UUID
 from conversations import Contract, WorkerSettings
 from conversations.ports import Out
 from conversations.protocol import rows
-from conversations.protocol.command import Begin, Cleanup, Operation, Report, Send, Tick, encode_command, to_partition
+from conversations.protocol.command import (
+    Begin,
+    Cleanup,
+    Operation,
+    Report,
+    Reuse,
+    Send,
+    Tick,
+    encode_command,
+    pool_id,
+    to_partition,
+)
 from conversations.protocol.command import Command as Asked
+from conversations.protocol.endpoint import SECOND
 from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
 from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of, visible
-from tests.leaks.services import Services
+from tests.leaks.services import TALK, Services
 from tests.simulation.support import records
 
 SERVICES = ("caller", "desk")
@@ -63,6 +75,13 @@ class World(AbstractContextManager["World"]):
         begin = Begin("desk", contract.name, -1 if lives is None else 0, group)
         records.command(self.sim, "caller", conversation, begin, *operations, key=key)
         return conversation
+
+    def pool(self, key: str, *sends: Send) -> None:
+        """Let a client of the caller send for a key of a pool. Each command gets a dialog of its own, which is replaced after a minute."""
+        group, reuse = f"pool:{key}", Reuse("desk", TALK.name, max_age=60 * SECOND, max_messages=1)
+        number = self.random.randbytes(16)
+        asked = Asked(number, pool_id(group), True, group, "", "ada", self.sim.clock.now(), (reuse, *sends))
+        self.sim.broker.append_keyed("caller", COMMANDS, group.encode(), encode_command(asked))
 
     def ask(self, conversation: UUID, *operations: Operation) -> None:
         """Let a client of the caller speak on its dialog."""
@@ -137,7 +156,7 @@ class World(AbstractContextManager["World"]):
 
     def _of(self, key: bytes) -> str:
         conversation = key[1:17]
-        if key[:1] in (rows.GROUP, rows.COMMAND, rows.LETTER, rows.WAITING):
+        if key[:1] in (rows.GROUP, rows.COMMAND, rows.LETTER, rows.WAITING, rows.SUCCESSION):
             return repr(key[1:])
         return f"of {self.name_of(conversation)}"
 

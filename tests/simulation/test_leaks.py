@@ -21,7 +21,7 @@ from tests.simulation.support import records
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = (
     rows.ENDPOINT, rows.GROUP, rows.HELD, rows.DELAYED, rows.WAITING, rows.COMMAND, rows.PARK, rows.PARKED, rows.RETRY, rows.LETTER,
-    rows.UNACKNOWLEDGED,
+    rows.UNACKNOWLEDGED, rows.SUCCESSION,
 )  # fmt: skip
 
 

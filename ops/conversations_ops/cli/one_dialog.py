@@ -74,6 +74,8 @@ def _lines(it: Side) -> list[str]:
         lines.append(
             f"              next attempt: {one_letter.when(head)}; conversations dead-letters show {head.letter}"
         )
+    if it.before:
+        lines.append(f"waits for     the end of dialog {it.before}, which is before it in its pool")
     for name, at in sorted(it.timers.items()):
         lines.append(f"timer         {name and f'{name}, '}{ahead(at, time.time())}")
     if it.closed is None:
@@ -145,7 +147,7 @@ def plain(it: Side) -> dict[str, Any]:
         "timer": _moment(it.timers.get("")), "timers": {name: moment(at) for name, at in sorted(it.timers.items())}, "deadline": _moment(it.lifetime_ends), "code": it.code, "error": error(it),
         "discarded": it.discarded, "dead_lettered": it.dead_lettered,
         "closed": None if it.closed is None else {"told": it.closed.told, "forget_at": moment(it.closed.forget_at)},
-        "waits_for": [_head(head) for head in it.heads],
+        "waits_for": [_head(head) for head in it.heads], "dialog_before": it.before or None,
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, MutableSet, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from conversations.config import Kafka
@@ -18,6 +18,7 @@ from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.parked import Parked
 from conversations.protocol.states import State
+from conversations.protocol.succession import decode_succession
 from conversations.protocol.topics import COMMANDS, STATE, service_topic
 from conversations.protocol.unacknowledged import decode_tails
 from conversations_ops.operate.left_out import LeftOut
@@ -28,7 +29,7 @@ FIRST = 5
 MISSING = 100
 """Maximum number of missing numbers that are shown."""
 _KEEP = (rows.HELD, rows.DELAYED, rows.WAITING, rows.PARKED)
-_KINDS = (rows.ENDPOINT, rows.PARK, rows.RETRY, rows.UNACKNOWLEDGED, *_KEEP)
+_KINDS = (rows.ENDPOINT, rows.PARK, rows.RETRY, rows.UNACKNOWLEDGED, rows.SUCCESSION, *_KEEP)
 STATES = {state: state.name.lower().replace("_", " ") for state in State}
 """The states of an endpoint, in the words of docs/protocol.md."""
 
@@ -126,6 +127,8 @@ class Side:
     lifetime_ends: int | None = None
     """None if the lifetime is unlimited, or if the dialog is over or broken."""
     closed: Closed | None = None
+    before: str = ""
+    """Id of the dialog that is before this one in its pool, and must be closed before this side transmits; empty if there is none."""
     waits: Waits = field(default_factory=Waits)
     heads: list[Parked] = field(default_factory=list)
     """The failed message, and the failed handlers without a message, for which this side waits."""
@@ -226,7 +229,7 @@ def sides_of(kafka: Kafka, conversation: bytes, service: str = "") -> list[Side]
 
 def _sides(kafka: Kafka, service: str, conversation: bytes = b"") -> list[Side]:
     def wanted(key: bytes) -> bool:
-        return key[:1] == rows.WAITING or key[1:17] == conversation
+        return key[:1] in (rows.WAITING, rows.SUCCESSION) or key[1:17] == conversation
 
     found = tables(kafka, service, _KINDS, wanted if conversation else None)
     sides = [it for number, table in found.items() for it in sides_in(table, (kafka.namespace, service, number))]
@@ -257,6 +260,8 @@ def sides_in(table: Mapping[bytes, bytes], where: tuple[str, str, int]) -> list[
                 _count(found, key, rows.decode_waiting(row))
             elif key[:1] == rows.UNACKNOWLEDGED and key[1:18] in found:
                 _count_sent(found[key[1:18]].waits.unacknowledged, decode_tails(row))
+            elif key[:1] == rows.SUCCESSION:
+                _queue_up(found, decode_succession(row).dialogs)
         except (ValueError, LookupError) as error:
             aside(key, error)
     for it in parked.parked(table, service, partition, aside):
@@ -288,6 +293,12 @@ def _side(own: bytes, row: bytes, service: str, partition: int) -> Side:
 
 def _first_of(numbers: AbstractSet[int] | MutableSet[int]) -> tuple[int, ...]:
     return tuple(islice(sorted(numbers), MISSING))
+
+
+def _queue_up(found: Mapping[bytes, Side], dialogs: Sequence[bytes]) -> None:
+    for before, own in pairwise(dialogs):
+        if own in found:
+            found[own].before = uuid_text(before[:16])
 
 
 def _count_sent(pile: Pile, tails: Sequence[bytes]) -> None:
