@@ -279,7 +279,7 @@ def _due(partition: Partition, active: Active) -> Sequence[Task]:
     Each handler to run gets its own item, because each handler may fail independently. The first handler runs for the present head of the
     lane. The items for the other handlers go to the end of the lane.
     """
-    if partition.successions.is_due(active.endpoint, partition.context.now):
+    if active.endpoint.initiator and partition.successions.is_due(active.endpoint, partition.context.now):
         pooled.replace(partition, active)
     tasks = inbound.due(partition, active)
     for task in tasks[1:]:
