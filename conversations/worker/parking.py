@@ -357,8 +357,11 @@ class Parking:
             found.take()
             self._take(active, found)
         for handler in self.retries.handlers(active.identity):
-            again = self.retries.get(active.identity + handler)
-            if again is not None and not again.taken and again.row.due <= now:
+            if (
+                (again := self.retries.get(active.identity + handler)) is not None
+                and not again.taken
+                and again.row.due <= now
+            ):
                 again.take()
                 item = Deadline(active, handler=handler, attempts=again.row.attempts, park=again)
                 self._work.suspect(item)
@@ -468,8 +471,7 @@ class Parking:
         """End the parks of a dialog that ended or broke. Parked messages become dead letters, except a head that is being handled now."""
         for handler in self.retries.handlers(active.identity):
             self.forget_retry(active, handler, ENDED)
-        found = self.parks.get(active.identity)
-        if found is None:
+        if (found := self.parks.get(active.identity)) is None:
             return
         row = found.row
         running = _is_running(active, found)
@@ -503,8 +505,7 @@ class Parking:
 
     def forget_retry(self, active: Active, handler: bytes, outcome: str) -> None:
         """Drop the park of a handler without a message: the handler has run, or must not run any more."""
-        found = self.retries.get(active.identity + handler)
-        if found is not None:
+        if (found := self.retries.get(active.identity + handler)) is not None:
             self.returned(found, outcome)
             self._drop(self.retries, rows.RETRY, active.identity + handler)
 
