@@ -45,6 +45,7 @@ _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_
 _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
+_LAST_WORDS = "tests/simulation/test_last_words.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
@@ -763,6 +764,34 @@ MUTATIONS = (
     Mutation(
         "361-failed-handlers-of-an-ended-dialog-stay",
         f"{_LEAKS}nothing_is_left_of_a_dialog_and_no_copy_begins_it_again[failed-timer]",
+    ),
+    Mutation(
+        "362-an-error-after-a-cleanup-is-not-answered",
+        f"{_LAST_WORDS}an_error_after_a_cleanup_of_the_peer_is_answered[caller-desk-off]",
+    ),
+    Mutation(
+        "363-an-error-is-acknowledged-before-what-its-sender-keeps",
+        f"{_LAST_WORDS}an_error_after_a_cleanup_leaves_its_sender_what_the_sender_keeps",
+    ),
+    Mutation(
+        "364-a-side-that-is-over-tells-nobody-why",
+        f"{_LAST_WORDS}a_side_whose_peer_could_not_be_told_of_a_break_is_told_later",
+    ),
+    Mutation(
+        "365-an-error-takes-over-what-was-left-to-its-sender",
+        f"{_LAST_WORDS}an_error_that_meets_an_error_leaves_its_sender_what_the_sender_keeps",
+    ),
+    Mutation(
+        "366-a-delayed-end-is-no-last-word",
+        f"{_LAST_WORDS}the_delayed_end_of_a_target_is_the_last_word_for_its_initiator",
+    ),
+    Mutation(
+        "367-an-end-with-an-error-drops-answers", f"{_LAST_WORDS}an_error_that_waits_outlives_the_end_of_its_side"
+    ),
+    Mutation("368-a-lost-end-is-told-to-nobody", f"{_LAST_WORDS}a_break_after_a_delayed_end_is_told"),
+    Mutation(
+        "369-a-held-end-is-not-answered-after-a-cleanup",
+        f"{_LAST_WORDS}a_side_that_has_ended_is_told_of_a_cleanup_although_its_end_came_early",
     ),
     Mutation(
         "370-the-target-caps-nothing",
