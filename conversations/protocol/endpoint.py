@@ -15,14 +15,10 @@ from conversations.protocol.fencing import Fencing
 from conversations.protocol.kept import Kept
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
-from conversations.protocol.states import ASKING, TRANSITIONS, State, Trigger, refuse
+from conversations.protocol.states import ASKING, OVER, TRANSITIONS, State, Trigger, refuse
 from conversations.protocol.timers import NEVER as NEVER  # noqa: PLC0414 - other modules know the name from here
 
 SECOND = 1_000_000
-
-OVER = frozenset({State.DISCONNECTED_OUTBOUND, State.ERROR, State.CLOSED, State.FENCING_OUTBOUND, State.SETTLING})
-"""States in which the messages of the peer are not given to handlers any more."""
-
 
 _BROKEN = ASKING | {State.ERROR}
 """States after a breakdown: the lifetime has no effect any more."""

@@ -12,7 +12,7 @@ from conversations.protocol.envelope import Envelope, FenceOutcome, Kind
 from conversations.protocol.fences import FORGOTTEN, GENERATIONS, Chain, Fence
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Inbound
-from conversations.protocol.states import ASKING, State, Trigger
+from conversations.protocol.states import ASKING, OVER, State, Trigger
 from conversations.protocol.timers import NEVER, Timed
 
 
@@ -161,9 +161,11 @@ class Fencing(Timed):
         return FenceOutcome(self.inbound.accepted, self.next_out - 1, self.state.name, self.dead_lettered > 0)
 
     def _peer_error(self, envelope: Envelope, held_limit: int) -> Reaction:
-        if envelope.seq != NONE:
-            self.inbound.jump(envelope.seq, held_limit)
         before = self.state
+        # The peer forgets what it keeps when its ERROR is accepted. So it must not be accepted after a message that was left to the peer.
+        left = before in OVER and envelope.prefix.resends and envelope.seq > self.inbound.next
+        if envelope.seq != NONE and not left:
+            self.inbound.jump(envelope.seq, held_limit)
         failure = Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT))
         if envelope.code > 0:
             self._heard_last(before)

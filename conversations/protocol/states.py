@@ -208,6 +208,8 @@ TIMER_STATES = frozenset({SO, CO, DI, ER, FE})
 
 ASKING = frozenset({FE, FO, SE})
 """States in which this side asks the peer what it has accepted."""
+OVER = frozenset({DO, ER, CD, FO, SE})
+"""States in which the messages of the peer are not given to handlers any more."""
 OPEN_STATES = frozenset({SO, CO, FE})
 """States in which this side can still send messages."""
 

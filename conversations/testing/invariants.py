@@ -21,13 +21,16 @@ from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Kind
 from conversations.protocol.sequencing import NONE
-from conversations.protocol.states import State
+from conversations.protocol.states import ASKING, State
 from conversations.protocol.topics import STATE, service_topic
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.facts import Direction, Facts, Sent, Sides, name_of, partition_row
 from conversations.testing.reading import state_of
 
 __all__ = ["Invariants", "name_of"]
+
+_WAITING = ASKING | {State.DISCONNECTED_OUTBOUND}
+"""States in which a side waits for an answer of its peer."""
 
 
 class Invariants:
@@ -331,6 +334,13 @@ def _told(facts: Facts) -> None:
         if {(conversation, True), (conversation, False)} & facts.flying or (conversation, initiator) in facts.parked:
             continue
         other = facts.ends.get((conversation, not initiator))
+        if (
+            other is not None
+            and isinstance(other[1], rows.Tombstone)
+            and not other[1].told
+            and found.state not in _WAITING
+        ):
+            continue  # a cleanup tells the peer nothing before the peer sends something, or if it waits for nothing
         gone = other is None and found.inbound.accepted > NONE
         if gone or (other is not None and isinstance(other[1], rows.Tombstone)):
             where = other[0] if other is not None else found.peer

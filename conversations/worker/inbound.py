@@ -379,16 +379,13 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
         outbound.end(partition, active)
 
 
-def breach(
-    partition: Partition, active: Active, code: SystemCode, description: str = "", *, is_reported: bool = False
-) -> Task | None:
+def breach(partition: Partition, active: Active, code: SystemCode, description: str = "") -> Task | None:
     """Break the dialog from this side: send an ERROR to the peer, and return the task for ``on_error`` of this side.
 
     The ERROR is in this step's transaction. So the peer's ``on_error`` runs only if the transaction is committed.
     """
     outbound.fail(partition, active, code, description)
-    by = None if is_reported else partition.context.name
-    return broken(partition, active, by, Failure(code.number, description or code.text))
+    return broken(partition, active, partition.context.name, Failure(code.number, description or code.text))
 
 
 # -- the end of a dialog -----------------------------------------------------------------------------------------
@@ -451,11 +448,12 @@ def due(partition: Partition, active: Active) -> list[Task]:
     if not active.exists:
         return []
     if active.identity in partition.transmission.refused:
+        lost_end = undelivered.has_end(partition, active)
         refusal = undelivered.keep(partition, active.identity)
         if active.endpoint.state not in (State.ERROR, State.CLOSED):
-            tasks.append(
-                breach(partition, active, refusal.code, f"{refusal.code.text} {refusal.why}", is_reported=True)
-            )
+            why = f"{refusal.code.text} {refusal.why}"
+            outbound.fail(partition, active, refusal.code, why, lost_end=lost_end)
+            tasks.append(broken(partition, active, None, Failure(refusal.code.number, why)))
     for reason in active.endpoint.due(partition.context.now):
         partition.touch(active)
         if reason is Due.ACK:

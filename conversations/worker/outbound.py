@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from conversations.draft import Draft
 from conversations.protocol import letters, rows
-from conversations.protocol.codes import SystemCode
+from conversations.protocol.codes import NOT_CONVERSING, SystemCode
 from conversations.protocol.command import (
     Begin,
     Cleanup,
@@ -150,9 +150,18 @@ def _must_ask(partition: Partition, active: Active) -> bool:
     return endpoint.state is State.ERROR and endpoint.is_unsettled and partition.unacknowledged.has(active)
 
 
-def fail(partition: Partition, active: Active, code: SystemCode, description: str = "") -> None:
-    """Break the dialog with a system error code, and tell the peer."""
+def fail(
+    partition: Partition, active: Active, code: SystemCode, description: str = "", *, lost_end: bool = False
+) -> None:
+    """Break the dialog with a system error code, and tell the peer.
+
+    A peer that gets this side's END needs no ERROR. But an END that is delayed may be dropped when this side is over. ``lost_end`` is True
+    if it is dropped already.
+    """
+    lost_end = lost_end or undelivered.has_end(partition, active)
     said = active.endpoint.fail(code, description)
+    if said is None and lost_end and active.endpoint.state is State.ERROR:
+        said = Transmit(Kind.ERROR, NONE, code.number, description or code.text)
     if said is not None:
         _say(partition, active, said)
     conclude(partition, active)
@@ -219,7 +228,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True, replace
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
-        returned = undelivered.give_back(partition, active)
+        returned = undelivered.give_back(partition, active, told=told)
         context = partition.context
         forget_at = max(endpoint.started_until, partition.progress.row.queue_time, context.now) + context.periods.grace
         tombstone = rows.Tombstone(
@@ -251,10 +260,14 @@ def finish_end(partition: Partition, active: Active) -> None:
 
 
 def close(partition: Partition, active: Active) -> None:
-    """Process the held envelopes of an ended endpoint as if they arrived now. Messages become dead letters, and an END is accepted."""
+    """Process the held envelopes of an ended endpoint as if they arrived now. Messages become dead letters, and an END is accepted.
+
+    The peer of a side that was cleaned up is told of it if its END is held and not accepted, because it waits for an answer.
+    """
     endpoint = active.endpoint
     limit = partition.context.settings.limits.held_messages
     held = endpoint.release_held()
+    is_asked = False
     for number in held:
         row = partition.waiting.take_held(active.identity, number)
         if row is None:
@@ -263,8 +276,12 @@ def close(partition: Partition, active: Active) -> None:
         passed = number < endpoint.inbound.next  # an ERROR of the peer has skipped this number
         if passed or endpoint.receive(item.envelope, partition.context.now, limit) is Reaction.DISCARD:
             _keep_held(partition, item)
+        is_asked = item.envelope.kind is Kind.END and number >= endpoint.inbound.next
     if active.tombstone is not None and held:
         active.tombstone.hear(endpoint.inbound.accepted, endpoint.inbound.missing)
+        if is_asked and not active.tombstone.told:
+            active.tombstone.tell()
+            _say(partition, active, Transmit(Kind.ERROR, NONE, NOT_CONVERSING.number, NOT_CONVERSING.text))
     remember(partition, active)
 
 

@@ -160,7 +160,7 @@ def late(partition: Partition, item: Arrival) -> None:
     """Process a record that arrives for a closed dialog.
 
     A message becomes a dead letter when it arrives for the first time. If the peer was not told that the dialog is over,
-    the peer gets an ERROR.
+    the peer gets an ERROR. An ERROR of the peer's application is acknowledged.
     """
     active, envelope = item.active, item.envelope
     tombstone = active.tombstone
@@ -169,6 +169,9 @@ def late(partition: Partition, item: Arrival) -> None:
             tombstone.accepted, tombstone.transmitted, State.CLOSED.name, tombstone.dead_lettered > 0
         )
         _answer_fence(partition, item, outcome)
+    if tombstone is not None and envelope.kind is Kind.ERROR and envelope.seq != NONE:
+        _late_error(partition, item, tombstone)
+        return
     if tombstone is None or envelope.kind not in (Kind.MESSAGE, Kind.END):
         return
     if envelope.prefix.resends and _is_left_to_sender(partition, item, tombstone):
@@ -185,6 +188,28 @@ def late(partition: Partition, item: Arrival) -> None:
         tombstone.tell()
         _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
     _write_tombstone(partition, active)
+
+
+def _late_error(partition: Partition, item: Arrival, tombstone: rows.Tombstone) -> None:
+    """Answer an ERROR of the peer's application. Its sender has ended, and waits for the acknowledgement.
+
+    An ERROR usually takes over everything before it. But if the sender keeps a message that this side has not accepted, the ERROR is not
+    acknowledged, because the sender would forget the message. The sender learns that the dialog is over, and still has the bytes.
+    """
+    envelope = item.envelope
+    numbers = Inbound(tombstone.accepted + 1, Spans(tombstone.missing))
+    limit = partition.context.settings.limits.held_messages
+    if envelope.seq <= tombstone.accepted:
+        partition.context.counts.count_duplicate()
+        return
+    tombstone.tell()
+    if numbers.believes(envelope.seq, limit) and not (envelope.prefix.resends and envelope.seq > numbers.next):
+        numbers.late(envelope.seq, limit)
+        tombstone.hear(numbers.accepted, numbers.missing)
+        _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=tombstone.accepted)
+    else:
+        _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING), ack=tombstone.accepted)
+    _write_tombstone(partition, item.active)
 
 
 def _is_left_to_sender(partition: Partition, item: Arrival, tombstone: rows.Tombstone) -> bool:

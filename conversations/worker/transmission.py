@@ -123,14 +123,19 @@ class Transmission:
         self._waiting.delay(own, topic, row)
 
     def forget(self, own: bytes) -> int:
-        """Delete the delayed rows of an endpoint; return their number."""
+        """Delete the delayed messages of an endpoint, and its END; return their number.
+
+        An answer stays, because the peer waits for it: for example an ERROR of this side that broke the dialog before.
+        """
         if own not in self._waiting.delayed.of:
             return 0
-        found = [key for key, _ in self._outbox.scan(rows.DELAYED + own)]
-        for key in found:
-            self._outbox.write(key, None)
-        self._waiting.delayed.forget(own)
-        return len(found)
+        count = 0
+        for key, row in list(self._outbox.scan(rows.DELAYED + own)):
+            if is_sequenced(decode(self._outbox.decoded(key, rows.decode_waiting, row).value)):
+                self._outbox.write(key, None)
+                self._waiting.delayed.count(own, -len(row))
+                count += 1
+        return count
 
     def release(self) -> None:
         """Transmit delayed envelopes to the destinations that are not blocked, as many envelopes as the step's budget allows."""
@@ -175,7 +180,7 @@ class Transmission:
 
     def _release(self, active: Active, destination: int) -> None:
         active.route(active.out_topic, destination)
-        if active.endpoint.initiator and active.endpoint.acked == NONE:
+        if active.endpoint.initiator and active.endpoint.acked == NONE and self._keeps_first(active.identity):
             self.begin(active)
             self._endpoints.touch(active)
         prefix = prefix_of(active.endpoint)
@@ -195,6 +200,11 @@ class Transmission:
             self._outbox.write(key, None)
             self._waiting.delayed.count(active.identity, -len(row))
         self._endpoints.touch(active)
+
+    def _keeps_first(self, own: bytes) -> bool:
+        """Return True if the first message of a dialog is among its delayed envelopes."""
+        found = (row for _, row in self._outbox.scan(rows.DELAYED + own))
+        return any(decode(rows.decode_waiting(row).value).seq == 0 for row in found)
 
     def _release_answers(self, own: bytes) -> None:
         """Transmit the delayed envelopes of a conversation that has no endpoint here (any more)."""

@@ -16,6 +16,7 @@ from conversations.protocol.envelope import IDENTITY, Kind, decode
 from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable, Undelivered
 from conversations.protocol.fences import Fence
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.topics import ANY_PARTITION
 from conversations.worker.active import Active
@@ -114,12 +115,20 @@ def remaining(partition: Partition, active: Active) -> list[Remaining]:
     return [found[number] for number in sorted(found)]
 
 
-def give_back(partition: Partition, active: Active) -> int:
-    """Turn the messages that the peer has not accepted into dead letters of this side, because the dialog is over; return their number."""
+def give_back(partition: Partition, active: Active, *, told: bool) -> int:
+    """Turn the messages that the peer has not accepted into dead letters of this side, because the dialog is over; return their number.
+
+    A delayed END is dropped and counted, except one: an initiator that has ended may keep envelopes that this target did not accept. The
+    END is the last word that it waits for. ``told`` is False after a cleanup, which tells the peer nothing.
+    """
     left = remaining(partition, active)
     partition.unacknowledged.forget(active)
-    forget(partition, active)
     endpoint = active.endpoint
+    if told and not endpoint.initiator and endpoint.fence is Fence.ANSWERED:
+        forget(partition, active, Kind.MESSAGE)
+    else:
+        for _ in range(forget(partition, active)):
+            endpoint.drop()
     code = endpoint.error.code if endpoint.error is not None else 0
     topic = partition.context.destinations.topic(endpoint.peer)
     messages = [it for it in left if it.envelope.kind is Kind.MESSAGE and it.envelope.message_type != END_OF_STREAM]
@@ -140,27 +149,48 @@ def give_back(partition: Partition, active: Active) -> int:
     return len(messages)
 
 
-def forget(partition: Partition, active: Active) -> None:
-    """Delete the delayed rows of a dialog's messages and of its END. An ERROR or another answer stays, because the peer must learn of it."""
-    own = active.identity
+def forget(partition: Partition, active: Active, *kinds: Kind) -> int:
+    """Delete the delayed rows of a dialog's messages and of its END, or only of these kinds; return how many of the rows are an END.
+
+    An ERROR or another answer stays, because the peer must learn of it.
+    """
+    own, ends = active.identity, 0
     if own not in partition.waiting.delayed.of:
-        return
+        return 0
     for key, row in partition.outbox.scan(rows.DELAYED + own):
-        if is_sequenced(decode(partition.outbox.decoded(key, rows.decode_waiting, row).value)):
+        envelope = decode(partition.outbox.decoded(key, rows.decode_waiting, row).value)
+        if is_sequenced(envelope) and envelope.kind in (kinds or (Kind.MESSAGE, Kind.END)):
             partition.outbox.write(key, None)
             partition.waiting.delayed.count(own, -len(row))
+            ends += envelope.kind is Kind.END
+    return ends
+
+
+def has_end(partition: Partition, active: Active) -> bool:
+    """Return True if this side's END is delayed."""
+    if active.endpoint.state is not State.DISCONNECTED_OUTBOUND or active.identity not in partition.waiting.delayed.of:
+        return False
+    found = (row for _, row in partition.outbox.scan(rows.DELAYED + active.identity))
+    return any(decode(rows.decode_waiting(row).value).kind is Kind.END for row in found)
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:
-    """Turn the undelivered envelopes of a dialog into dead letters; return why the dialog is given up on."""
+    """Turn the undelivered envelopes of a dialog into dead letters; return why the dialog is given up on.
+
+    An envelope may have been transmitted before: the peer missed it, and the repetition is refused. The peer may have got the first one
+    meanwhile. So its row of unacknowledged envelopes stays, and decides about it when the dialog is over.
+    """
     refusal = partition.transmission.take_refusal(own)
-    count = 0
+    active, count = partition.find(rows.other_side(own), "", ""), 0
+    before = {it.number for it in partition.unacknowledged.after(active, NONE)} if active.exists else set()
     for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
         kept = partition.outbox.decoded(row_key, rows.decode_waiting, row)
-        number = int.from_bytes(row_key[-8:], "big")
-        item = Leftover(kept.topic, number, kept.key, kept.value, decode(kept.value))
-        partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=refusal.code.number)
+        number, envelope = int.from_bytes(row_key[-8:], "big"), decode(kept.value)
         partition.outbox.write(row_key, None)
+        if envelope.kind is Kind.MESSAGE and envelope.seq in before:
+            continue
+        item = Leftover(kept.topic, number, kept.key, kept.value, envelope)
+        partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=refusal.code.number)
         count += 1
     partition.waiting.delayed.forget(own)
     conversation, code = ConversationId(uuid_text(own[:16])), refusal.code.number

@@ -87,7 +87,6 @@ def _summed(judged: DataFrame) -> DataFrame:
         F.array_sort(F.collect_list(gaps)).alias("gaps"), F.max(F.when(F.col("sent"), number)).alias("last"),
         F.max(F.when(early, number)).alias("last_early"), F.sum("counted").alias("counted"),
         F.sum("counted_early").alias("counted_early"),
-        F.max(F.when(F.col("inside") & (F.col("first.kind") == "END"), True)).alias("end_sent"),
         F.flatten(F.collect_list(F.when(F.size("found") > 0, F.col("found")))).alias("found"),
     )  # fmt: skip
 
@@ -138,10 +137,7 @@ def _absent() -> dict[str, Column]:
     """Count the numbers that are not on the wire. In ``lost`` is the count of sent numbers, in ``unfounded`` of accepted numbers."""
     r, s, floor = F.col("r.end"), F.col("s.end"), F.coalesce("floor", F.lit(0))
     tail = F.greatest(s.next_out - 1 - F.coalesce("last", floor - 1), F.lit(0))
-    # An END that waited for the outcome of a broken dialog leaves nothing behind when the dialog is given up on. What was sent again
-    # is counted by ``sent-again-less``.
-    dropped_end = F.when(s.closed & (s.code != 0) & F.col("end_sent").isNull(), 1).otherwise(0)
-    tail = F.when(s.is_replaced, 0).otherwise(F.greatest(tail - dropped_end, F.lit(0)))
+    tail = F.when(s.is_replaced, 0).otherwise(tail)  # what was sent again is counted by ``sent-again-less``
     told = F.col("missing") - F.col("missing_before_error")
     # A side may drop unsent envelopes when it ends, or before it sends an ERROR. The count ``discarded`` of the side includes these
     # envelopes, and also the messages of the peer that the side dropped.

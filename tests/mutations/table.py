@@ -46,6 +46,7 @@ _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_agai
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _POOLS = "tests/simulation/test_pools.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
+_LAST_WORDS = "tests/simulation/test_last_words.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
@@ -796,6 +797,34 @@ MUTATIONS = (
     Mutation(
         "369-a-view-takes-accepted-for-handled",
         "tests/acceptance/test_chaos_speakers.py::test_three_speakers_have_one_order_and_no_view_is_ahead_of_the_truth",
+    ),
+    Mutation(
+        "362-an-error-after-a-cleanup-is-not-answered",
+        f"{_LAST_WORDS}an_error_after_a_cleanup_of_the_peer_is_answered[caller-desk-off]",
+    ),
+    Mutation(
+        "363-an-error-is-acknowledged-before-what-its-sender-keeps",
+        f"{_LAST_WORDS}an_error_after_a_cleanup_leaves_its_sender_what_the_sender_keeps",
+    ),
+    Mutation(
+        "364-a-side-that-is-over-tells-nobody-why",
+        f"{_LAST_WORDS}a_side_whose_peer_could_not_be_told_of_a_break_is_told_later",
+    ),
+    Mutation(
+        "379-an-error-takes-over-what-was-left-to-its-sender",
+        f"{_LAST_WORDS}an_error_that_meets_an_error_leaves_its_sender_what_the_sender_keeps",
+    ),
+    Mutation(
+        "380-a-delayed-end-is-no-last-word",
+        f"{_LAST_WORDS}the_delayed_end_of_a_target_is_the_last_word_for_its_initiator",
+    ),
+    Mutation(
+        "381-an-end-with-an-error-drops-answers", f"{_LAST_WORDS}an_error_that_waits_outlives_the_end_of_its_side"
+    ),
+    Mutation("382-a-lost-end-is-told-to-nobody", f"{_LAST_WORDS}a_break_after_a_delayed_end_is_told"),
+    Mutation(
+        "383-a-held-end-is-not-answered-after-a-cleanup",
+        f"{_LAST_WORDS}a_side_that_has_ended_is_told_of_a_cleanup_although_its_end_came_early",
     ),
     Mutation(
         "370-the-target-caps-nothing",
