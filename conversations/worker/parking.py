@@ -92,15 +92,8 @@ class Parking:
     )  # fmt: skip
 
     def __init__(
-        self,
-        number: int,
-        context: Context,
-        outbox: Outbox,
-        progress: Progress,
-        schedule: Schedule,
-        letters: Letters,
-        work: Work,
-    ) -> None:
+        self, number: int, context: Context, outbox: Outbox, progress: Progress, schedule: Schedule, letters: Letters, work: Work,
+    ) -> None:  # fmt: skip
         self._number = number
         self._context = context
         self._outbox = outbox
