@@ -128,20 +128,25 @@ class Transmission:
         self._waiting.delayed.forget(own)
         return len(found)
 
-    def release(self) -> None:
-        """Transmit delayed envelopes to the destinations that are not blocked, as many envelopes as the step's budget allows."""
-        delayed, blocked = self._waiting.delayed, self._context.destinations.blocked
-        for topic in [topic for topic in delayed.to if topic not in blocked]:
-            waiting = delayed.to.pop(topic)
-            while waiting and topic not in blocked and not self._context.budget.is_read():
-                own = next(iter(waiting))
-                del waiting[own]
-                if own in delayed.of and own not in self.refused:  # a refused dialog is broken in its lane
-                    self._release_dialog(own)
-            for own in waiting:
-                delayed.wait(own, topic)
+    def releases(self) -> bool:
+        """Return True if there are delayed envelopes that may be transmitted now."""
+        delayed = self._waiting.delayed.to
+        return bool(delayed) and not delayed.keys() <= self._context.destinations.blocked.keys()
 
-    def _release_dialog(self, own: bytes) -> None:
+    def release(self, time: int) -> None:
+        """Transmit delayed envelopes to the destinations that are not blocked, for ``time`` microseconds, and as the step's budget allows."""
+        delayed, blocked, budget = self._waiting.delayed, self._context.destinations.blocked, self._context.budget
+        until = budget.after(time)
+        for topic in [topic for topic in delayed.to if topic not in blocked]:
+            waiting = delayed.to[topic]
+            while waiting and topic not in blocked and not budget.is_read(until):
+                own, _ = waiting.popitem(last=False)
+                if own in delayed.of and own not in self.refused:  # a refused dialog is broken in its lane
+                    self._release_dialog(own, until)
+            if not waiting:
+                del delayed.to[topic]
+
+    def _release_dialog(self, own: bytes, until: int) -> None:
         active = self._endpoints.find(rows.other_side(own), "", "")
         if not active.exists:
             self._release_answers(own)
@@ -150,7 +155,7 @@ class Transmission:
         active.route(self._context.destinations.topic(peer), active.out_partition)
         count = self._taken_up(own, active.out_topic, peer)
         if count is not None:
-            self._release(active, partition_of(active.out_key, count))
+            self._release(active, partition_of(active.out_key, count), until)
 
     def _taken_up(self, own: bytes, topic: str, service: str) -> int | None:
         """Return the partition count of a destination that may be tried; None if the envelopes must wait longer."""
@@ -162,28 +167,31 @@ class Transmission:
         self._waiting.delayed.wait(own, topic)
         return None
 
-    def _release(self, active: Active, destination: int) -> None:
+    def _release(self, active: Active, destination: int, until: int) -> None:
         active.route(active.out_topic, destination)
         if active.endpoint.initiator and active.endpoint.acked == NONE:
             self.begin(active)
-            self._endpoints.touch(active)
-        prefix = prefix_of(active.endpoint)
-        start = len(active.out_prefix())
-        for count, (key, row) in enumerate(list(self._outbox.scan(rows.DELAYED + active.identity))):
-            if count % SLICE == SLICE - 1 and self._context.budget.is_read():
-                # Later envelopes of the dialog stay behind these rows, and the next step goes on with them.
-                self._waiting.delayed.wait(active.identity, active.out_topic)
-                return
-            kept = self._outbox.decoded(key, rows.decode_waiting, row)
-            envelope = decode(kept.value)
-            value = encode(replace(envelope, prefix=prefix))
-            if active.endpoint.resends and is_sequenced(envelope):
-                self.unacknowledged.keep(active, envelope.seq, value[start:])
-            headers = [(HEADER_NAME, header_of(value, start))]
-            self._outbox.produce((active.out_topic, destination, kept.key, value, headers))
-            self._outbox.write(key, None)
-            self._waiting.delayed.count(active.identity, -len(row))
         self._endpoints.touch(active)
+        while part := list(self._outbox.scan(rows.DELAYED + active.identity, SLICE)):
+            for key, row in part:
+                self._release_row(active, key, row)
+            if self._context.budget.is_read(until):
+                break
+        if active.identity in self._waiting.delayed.of:
+            # Later envelopes of the dialog stay behind these rows. A later step goes on with them, after other dialogs.
+            self._waiting.delayed.wait(active.identity, active.out_topic)
+
+    def _release_row(self, active: Active, key: bytes, row: bytes) -> None:
+        kept = self._outbox.decoded(key, rows.decode_waiting, row)
+        envelope = decode(kept.value)
+        value = encode(replace(envelope, prefix=prefix_of(active.endpoint)))
+        start = len(active.out_prefix())
+        if active.endpoint.resends and is_sequenced(envelope):
+            self.unacknowledged.keep(active, envelope.seq, value[start:])
+        headers = [(HEADER_NAME, header_of(value, start))]
+        self._outbox.produce((active.out_topic, active.out_partition, kept.key, value, headers))
+        self._outbox.write(key, None)
+        self._waiting.delayed.count(active.identity, -len(row))
 
     def _release_answers(self, own: bytes) -> None:
         """Transmit the delayed envelopes of a conversation that has no endpoint here (any more)."""
