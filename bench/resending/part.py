@@ -1,8 +1,7 @@
 """The part of the benchmark in which all dialogs of an initiator break, and new dialogs carry on.
 
-Each dialog has one item that its target has answered. Then the target's side breaks, and the initiator sends one more item. The target
-answers this item with -8462, which breaks the dialog at the initiator too. The initiator asks what was accepted, begins a new dialog, and
-sends the item again.
+Each dialog has one item that its target has answered. Then the target's side breaks, and the initiator sends one more item, which the target
+does not accept. Then the initiator's side breaks too. The initiator asks what was accepted, begins a new dialog, and sends the item again.
 """
 
 from __future__ import annotations
@@ -68,25 +67,27 @@ class Run:
         """
         count = self._dialogs
         apply(self._kafka, [source().declaration(), sink().declaration()], partitions=PARTITIONS, replication=1)
+        bootstrap = self._ground.bootstrap
         with ExitStack() as stack:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
-            with self._child(SINK, directory) as first:
-                ours = stack.enter_context(self._child(SOURCE, directory))
-                for child in (first, ours):
-                    child.await_start()
-                self._begin()
-                self._await(SOURCE, lambda kinds: len(kinds[Kind.MESSAGE]) >= count, "the first answers")
-            topics.fill(self._ground.bootstrap, self._errors())
-            topics.fill(self._ground.bootstrap, self._items())
+            children = [stack.enter_context(self._child(name, directory)) for name in (SOURCE, SINK)]
+            for child in children:
+                child.await_start()
+            self._begin()
+            self._await(SOURCE, lambda kinds: len(kinds[Kind.MESSAGE]) >= count, "the first answers")
+            topics.fill(bootstrap, self._errors(of_initiator=False))  # in the queue before the second items
+            topics.fill(bootstrap, self._items())
             self._await(SINK, lambda kinds: len(kinds[Kind.MESSAGE]) >= 2 * count, "the second items")
             busy = quiet.settle(self._ground.patience)
-            before = ours.ask("figures")
-            theirs = stack.enter_context(self._child(SINK, directory))
-            theirs.await_start()
+            before = [child.ask("figures") for child in children]
+            topics.fill(bootstrap, self._errors(of_initiator=True))
             kinds = self._await(
                 SOURCE, lambda kinds: len(kinds[Kind.MESSAGE]) >= 2 * count, "the answers on new dialogs"
             )
-            used = difference(ours.ask("figures"), before)["cpu_seconds"] + theirs.ask("figures")["cpu_seconds"]
+            used = sum(
+                difference(child.ask("figures"), old)["cpu_seconds"]
+                for child, old in zip(children, before, strict=True)
+            )
         verdict = verify.numbered(self._ground.bootstrap, self.space, SOURCE, 2 * count)
         if not verdict.good:
             raise RunFailed(f"the answers are wrong: {verdict}")
@@ -110,11 +111,14 @@ class Run:
             raise RunFailed(f"{len(failed)} dialogs did not begin: {failed[0].error}")
         self._ids = [name for name, _ in openings]
 
-    def _errors(self) -> Iterator[Filling]:
-        """Break the sides of the target. Their records are in the queue before the second items."""
-        topic, now = service_topic(self.space, SINK, QUEUE), time.time_ns() // 1_000
+    def _errors(self, *, of_initiator: bool) -> Iterator[Filling]:
+        """Break the sides of the initiator, or those of the target."""
+        ours, theirs = (SINK, SOURCE) if of_initiator else (SOURCE, SINK)
+        topic, now = service_topic(self.space, theirs, QUEUE), time.time_ns() // 1_000
         for name in self._ids:
-            prefix = Prefix(UUID(name).bytes, True, ITEMS.name, SOURCE, SINK, name, True, now + HOUR, now + 24 * HOUR)
+            prefix = Prefix(
+                UUID(name).bytes, not of_initiator, ITEMS.name, ours, theirs, name, not of_initiator, now + HOUR, now + 24 * HOUR
+            )  # fmt: skip
             value = encode(
                 Envelope(prefix, Kind.ERROR, -1, -1, -1, sent_at=now, code=BROKEN, description="to measure it")
             )
@@ -187,7 +191,7 @@ def sheets(found: Found) -> list[Sheet]:
         f"{found['median_cpu_us']:,}",
     )
     note = (
-        "Each dialog breaks with -8462, and the one item that its target has not accepted is sent again on a new dialog. The time begins with the "
+        f"Each dialog breaks with {BROKEN}, and the one item that its target has not accepted is sent again on a new dialog. The time begins with the "
         "first error in the queue of the initiator, and ends with the last answer on a new dialog. The CPU time is that of both services. "
         f"Medians of {found['rounds']} rounds; in brackets: the slowest and the fastest round."
     )
