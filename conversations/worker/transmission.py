@@ -17,6 +17,7 @@ must arrive before it. The period up to this deadline begins when the envelope i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ from conversations.worker.outbox import Outbox
 from conversations.worker.unacknowledged import Unacknowledged, is_sequenced
 from conversations.worker.waiting_rows import Waiting
 
+RELEASE = 5_000
+"""Microseconds of a step in which delayed envelopes are released. A longer time would hold up every other dialog of the worker."""
 SLICE = 64
 """Number of envelopes of one dialog that are released between two looks at the budget of the step."""
 
@@ -218,3 +221,10 @@ class Transmission:
     def take_refusal(self, own: bytes) -> Refusal:
         """Remove and return the reason why a dialog is given up on: the dialog is broken now, or is over already."""
         return self.refused.pop(own)
+
+
+def release_all(transmissions: Iterable[Transmission]) -> None:
+    """Let the partitions of a worker share the time in which a step releases delayed envelopes."""
+    releasing = [transmission for transmission in transmissions if transmission.releases()]
+    for transmission in releasing:
+        transmission.release(RELEASE // len(releasing))

@@ -69,6 +69,7 @@ from conversations.worker import (
     refusals,
     rollbacks,
     routing,
+    transmission,
     undelivered,
 )
 from conversations.worker.assignment import Assignment
@@ -85,8 +86,6 @@ IDLE = 0.1
 """Maximum wait of a poll, in seconds, if nothing is under way. A deadline may end the wait earlier."""
 BUSY = 0.005
 """Maximum wait of a poll, in seconds, while slow handlers run, because their results should not wait long."""
-RELEASE = 5_000
-"""Microseconds of a step in which delayed envelopes are released. A longer time would hold up every other dialog of the worker."""
 COMMIT_TRIES = 100
 """Number of consecutive aborted transactions after which the worker joins again."""
 LEAVING = 10.0
@@ -320,13 +319,7 @@ class Worker:
                 undelivered.wake(partition)
             if partition.input.paused:
                 departure.pace(partition)
-        self._release()
-
-    def _release(self) -> None:
-        """Let the partitions share the time for delayed envelopes."""
-        releasing = [partition for partition in self.partitions.values() if partition.transmission.releases()]
-        for partition in releasing:
-            partition.transmission.release(RELEASE // len(releasing))
+        transmission.release_all(partition.transmission for partition in self.partitions.values())
 
     def _start(self) -> Mark:
         """Start a run for each lane that has items. Return the mark that counts these runs."""

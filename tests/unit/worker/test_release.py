@@ -8,7 +8,7 @@ from conversations.memory.clock import ManualClock, SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
-from conversations.worker.worker import RELEASE
+from conversations.worker.transmission import RELEASE
 from tests.crashes.support.mortal_workers import Job
 from tests.support.waiting import step_until
 
