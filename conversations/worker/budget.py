@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from conversations.ports import Clock
+from conversations.protocol.endpoint import NEVER
 
 
 class Budget:
@@ -50,9 +51,14 @@ class Budget:
         self._left = True
         return True
 
-    def is_read(self) -> bool:
-        """Return True if this step must not route further records, and must not take up further rows."""
-        return 2 * self.written >= self._size or 2 * self._passed() >= self._time
+    def is_read(self, until: int = NEVER) -> bool:
+        """Return True if this step must not route further records, and must not take up further rows, or if it is ``until`` or later."""
+        passed = self._passed()
+        return 2 * self.written >= self._size or 2 * passed >= self._time or self._begun + passed >= until
+
+    def after(self, time: int) -> int:
+        """Return the time, for ``is_read``, at which ``time`` microseconds from now have passed."""
+        return self._begun + self._passed() + time
 
     def _passed(self) -> int:
         # If the machine's clock is set back during the step, the longest time seen so far stays.

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeVar
 
 from conversations.errors import StateDamaged
@@ -106,18 +107,22 @@ class Outbox:
                 return flight.rows[key]
         return self.store.get(key)
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows whose keys start with ``prefix``, in key order, as they will be after the commit of both flights."""
-        found = dict(self.store.scan(prefix))
-        for flight in (self.flying, self.filling):
-            if flight is not None:
-                for key, value in flight.rows.items():
-                    if key.startswith(prefix):
-                        if value is None:
-                            found.pop(key, None)
-                        else:
-                            found[key] = value
-        return iter(sorted(found.items()))
+    def scan(self, prefix: bytes, most: int | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Return the rows whose keys start with ``prefix``, in key order, as they will be after the commit of both flights.
+
+        ``most`` is the largest number of rows to return; None is no limit. With a limit, few rows more than that are read.
+        """
+        flights = [flight for flight in (self.flying, self.filling) if flight is not None]
+        spare = sum(len(flight.rows) for flight in flights)  # a flight may delete so many of the rows
+        found = dict(islice(self.store.scan(prefix), None if most is None else most + spare))
+        for flight in flights:
+            for key, value in flight.rows.items():
+                if key.startswith(prefix):
+                    if value is None:
+                        found.pop(key, None)
+                    else:
+                        found[key] = value
+        return islice(sorted(found.items()), most)
 
     def decoded(self, key: bytes, decode: Callable[[bytes], R], row: bytes) -> R:
         """Decode a row.

@@ -145,7 +145,7 @@ class Partition:
 
     def is_busy(self) -> bool:
         """Return True if some work is not finished. The next step continues it."""
-        return bool(self.parking.is_draining or self.work.is_busy)
+        return bool(self.parking.is_draining or self.work.is_busy or self.transmission.releases())
 
     def take_dirty(self) -> Iterable[Active]:
         """Return the endpoints whose rows must be written now, and clear this list."""

@@ -17,6 +17,7 @@ must arrive before it. The period up to this deadline begins when the envelope i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ from conversations.worker.successions import Successions
 from conversations.worker.unacknowledged import Unacknowledged, is_sequenced
 from conversations.worker.waiting_rows import Waiting
 
+RELEASE = 5_000
+"""Microseconds of a step in which delayed envelopes are released. A longer time would hold up every other dialog of the worker."""
 SLICE = 64
 """Number of envelopes of one dialog that are released between two looks at the budget of the step."""
 
@@ -137,19 +140,24 @@ class Transmission:
                 count += 1
         return count
 
-    def release(self) -> None:
-        """Transmit delayed envelopes to the destinations that are not blocked, as many envelopes as the step's budget allows."""
-        delayed, blocked = self._waiting.delayed, self._context.destinations.blocked
+    def releases(self) -> bool:
+        """Return True if there are delayed envelopes that may be transmitted now."""
+        delayed = self._waiting.delayed.to
+        return bool(delayed) and not delayed.keys() <= self._context.destinations.blocked.keys()
+
+    def release(self, time: int) -> None:
+        """Transmit delayed envelopes to the destinations that are not blocked, for ``time`` microseconds, and as the step's budget allows."""
+        delayed, blocked, budget = self._waiting.delayed, self._context.destinations.blocked, self._context.budget
+        until = budget.after(time)
         for topic in [topic for topic in delayed.to if topic not in blocked]:
-            waiting = delayed.to.pop(topic)
-            while waiting and topic not in blocked and not self._context.budget.is_read():
-                own = next(iter(waiting))
-                del waiting[own]
+            waiting = delayed.to[topic]
+            while waiting and topic not in blocked and not budget.is_read(until):
+                own, _ = waiting.popitem(last=False)
                 # A refused dialog is broken in its lane. A dialog that is held back waits for the dialogs before it.
                 if own in delayed.of and own not in self.refused and own not in self.successions.held_back:
-                    self._release_dialog(own)
-            for own in waiting:
-                delayed.wait(own, topic)
+                    self._release_dialog(own, until)
+            if not waiting:
+                del delayed.to[topic]
 
     def let_go(self, own: bytes) -> None:
         """Let the delayed envelopes of an endpoint go, because the endpoint is not held back any more."""
@@ -157,7 +165,7 @@ class Transmission:
             active = self._endpoints.find(rows.other_side(own), "", "")
             self._waiting.delayed.wait(own, self._context.destinations.topic(active.endpoint.peer))
 
-    def _release_dialog(self, own: bytes) -> None:
+    def _release_dialog(self, own: bytes, until: int) -> None:
         active = self._endpoints.find(rows.other_side(own), "", "")
         if not active.exists:
             self._release_answers(own)
@@ -166,7 +174,7 @@ class Transmission:
         active.route(self._context.destinations.topic(peer), active.out_partition)
         count = self._taken_up(own, active.out_topic, peer)
         if count is not None:
-            self._release(active, partition_of(active.out_key, count))
+            self._release(active, partition_of(active.out_key, count), until)
 
     def _taken_up(self, own: bytes, topic: str, service: str) -> int | None:
         """Return the partition count of a destination that may be tried; None if the envelopes must wait longer."""
@@ -178,32 +186,35 @@ class Transmission:
         self._waiting.delayed.wait(own, topic)
         return None
 
-    def _release(self, active: Active, destination: int) -> None:
+    def _release(self, active: Active, destination: int, until: int) -> None:
         active.route(active.out_topic, destination)
         if active.endpoint.initiator and active.endpoint.acked == NONE and self._keeps_first(active.identity):
             self.begin(active)
-            self._endpoints.touch(active)
-        prefix = prefix_of(active.endpoint)
-        start = len(active.out_prefix())
-        for count, (key, row) in enumerate(list(self._outbox.scan(rows.DELAYED + active.identity))):
-            if count % SLICE == SLICE - 1 and self._context.budget.is_read():
-                # Later envelopes of the dialog stay behind these rows, and the next step goes on with them.
-                self._waiting.delayed.wait(active.identity, active.out_topic)
-                return
-            kept = self._outbox.decoded(key, rows.decode_waiting, row)
-            envelope = decode(kept.value)
-            value = encode(replace(envelope, prefix=prefix))
-            if active.endpoint.resends and is_sequenced(envelope):
-                self.unacknowledged.keep(active, envelope.seq, value[start:])
-            headers = [(HEADER_NAME, header_of(value, start))]
-            self._outbox.produce((active.out_topic, destination, kept.key, value, headers))
-            self._outbox.write(key, None)
-            self._waiting.delayed.count(active.identity, -len(row))
         self._endpoints.touch(active)
+        while part := list(self._outbox.scan(rows.DELAYED + active.identity, SLICE)):
+            for key, row in part:
+                self._release_row(active, key, row)
+            if self._context.budget.is_read(until):
+                break
+        if active.identity in self._waiting.delayed.of:
+            # Later envelopes of the dialog stay behind these rows. A later step goes on with them, after other dialogs.
+            self._waiting.delayed.wait(active.identity, active.out_topic)
+
+    def _release_row(self, active: Active, key: bytes, row: bytes) -> None:
+        kept = self._outbox.decoded(key, rows.decode_waiting, row)
+        envelope = decode(kept.value)
+        value = encode(replace(envelope, prefix=prefix_of(active.endpoint)))
+        start = len(active.out_prefix())
+        if active.endpoint.resends and is_sequenced(envelope):
+            self.unacknowledged.keep(active, envelope.seq, value[start:])
+        headers = [(HEADER_NAME, header_of(value, start))]
+        self._outbox.produce((active.out_topic, active.out_partition, kept.key, value, headers))
+        self._outbox.write(key, None)
+        self._waiting.delayed.count(active.identity, -len(row))
 
     def _keeps_first(self, own: bytes) -> bool:
         """Return True if the first message of a dialog is among its delayed envelopes."""
-        found = (row for _, row in self._outbox.scan(rows.DELAYED + own))
+        found = (row for _, row in self._outbox.scan(rows.DELAYED + own, SLICE))
         return any(decode(rows.decode_waiting(row).value).seq == 0 for row in found)
 
     def _release_answers(self, own: bytes) -> None:
@@ -231,3 +242,10 @@ class Transmission:
     def take_refusal(self, own: bytes) -> Refusal:
         """Remove and return the reason why a dialog is given up on: the dialog is broken now, or is over already."""
         return self.refused.pop(own)
+
+
+def release_all(transmissions: Iterable[Transmission]) -> None:
+    """Let the partitions of a worker share the time in which a step releases delayed envelopes."""
+    releasing = [transmission for transmission in transmissions if transmission.releases()]
+    for transmission in releasing:
+        transmission.release(RELEASE // len(releasing))

@@ -15,6 +15,8 @@ The bytes are counted whenever a row is written or deleted, so that they can be 
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from conversations.protocol import rows
 from conversations.worker.active import NO_ROW, Recorded
 from conversations.worker.outbox import Outbox
@@ -55,8 +57,11 @@ class Delayed(Kept):
 
     def __init__(self) -> None:
         super().__init__()
-        self.to: dict[str, dict[bytes, None]] = {}
-        """For each topic, the endpoints with delayed envelopes for it. The envelopes of some endpoints may have been released already."""
+        self.to: dict[str, OrderedDict[bytes, None]] = {}
+        """For each topic, the endpoints with delayed envelopes for it. The envelopes of some endpoints may have been released already.
+
+        An ``OrderedDict`` gives its first key in the same time however many keys were taken from it before; a ``dict`` does not.
+        """
 
     def add(self, own: bytes, topic: str, size: int) -> None:
         """Account for a row that was written."""
@@ -65,7 +70,10 @@ class Delayed(Kept):
 
     def wait(self, own: bytes, topic: str) -> None:
         """Let an endpoint wait for a topic."""
-        self.to.setdefault(topic, {})[own] = None
+        waiting = self.to.get(topic)
+        if waiting is None:
+            waiting = self.to[topic] = OrderedDict()
+        waiting[own] = None
 
 
 class Waiting:

@@ -69,6 +69,7 @@ from conversations.worker import (
     refusals,
     rollbacks,
     routing,
+    transmission,
     undelivered,
 )
 from conversations.worker.assignment import Assignment
@@ -318,8 +319,7 @@ class Worker:
                 undelivered.wake(partition)
             if partition.input.paused:
                 departure.pace(partition)
-            if partition.waiting.delayed.to:
-                partition.transmission.release()
+        transmission.release_all(partition.transmission for partition in self.partitions.values())
 
     def _start(self) -> Mark:
         """Start a run for each lane that has items. Return the mark that counts these runs."""
