@@ -15,7 +15,6 @@ from conversations.errors import LocalError
 from conversations.pool import PooledMessages
 from conversations.protocol import codes, rows
 from conversations.protocol.command import Begin, Command, Operation, Report, Reuse, Send, pool_id
-from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS
 from conversations.protocol.states import OPEN_STATES
 from conversations.protocol.times import later
@@ -26,7 +25,7 @@ from conversations.worker.partition import Partition
 from conversations.worker.room import Room
 
 LINE = 100
-"""Maximum number of dialogs of one key that are not closed. A dialog is not replaced if there are more."""
+"""Maximum number of dialogs of one key that are not closed. A dialog is not replaced by a message if there are more, or if the group is full."""
 _HEAD, _AROUND = 4_000, 300
 """Bytes that are counted for a command besides its messages, and for each message besides its body."""
 
@@ -40,7 +39,7 @@ def prepare(partition: Partition, command: Command) -> Effect:
     reuse = _checked(command)
     last = _last(partition, command.key)
     now = partition.context.now
-    if last is not None and not _is_used_up(partition, last.endpoint, reuse):
+    if last is not None and not _is_used_up(partition, last, reuse):
         draft = _draft(partition, last, command)
         return lambda: outbound.apply(partition, draft)
     if last is not None:
@@ -90,15 +89,17 @@ def _last(partition: Partition, key: str) -> Active | None:
     return active if active.exists else None
 
 
-def _is_used_up(partition: Partition, endpoint: Endpoint, reuse: Reuse) -> bool:
+def _is_used_up(partition: Partition, active: Active, reuse: Reuse) -> bool:
     """Return True if the next message goes on another dialog."""
+    endpoint = active.endpoint
     succession = partition.successions.of(endpoint.key)
     if endpoint.state not in OPEN_STATES or succession.is_replaced:
         return True
     is_old = succession.replace_at <= partition.context.now
     is_full = 0 < reuse.max_messages <= endpoint.next_out
     has_other_target = (endpoint.peer, endpoint.contract) != (reuse.to_service, reuse.contract)
-    return has_other_target or ((is_old or is_full) and len(succession.dialogs) < LINE)
+    may_have_another = len(succession.dialogs) < LINE and not partition.groups.is_full(active.lane)
+    return has_other_target or ((is_old or is_full) and may_have_another)
 
 
 def _draft(partition: Partition, active: Active, command: Command, begin: Begin | None = None) -> Draft:

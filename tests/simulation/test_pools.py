@@ -27,6 +27,7 @@ from conversations.protocol.command import Begin, Command, End, Operation, Send,
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of
+from conversations.worker import groups
 from tests.simulation.support import records
 from tests.support.waiting import until
 
@@ -148,6 +149,20 @@ def test_a_dialog_is_replaced_after_its_number_of_messages() -> None:
             world.push("a", text)
         sim.run()
         assert world.of("a") == (numbers(0, 10), 4)
+        sim.check_invariants()
+
+
+def test_a_dialog_is_not_replaced_while_its_group_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closed dialogs are members for ten minutes. Meanwhile the messages go on the last dialog, and none is refused."""
+    monkeypatch.setattr(groups, "GROUP_MEMBERS", 3)
+    world = World(max_messages=1)
+    with world.sim as sim:
+        for text in numbers(0, 6):
+            world.push("a", text)
+            sim.run()
+        sim.advance(MINUTE)
+        assert world.of("a") == (numbers(0, 6), 3)
+        assert sim.dead_letters("alerts") == []
         sim.check_invariants()
 
 
