@@ -27,7 +27,7 @@ def sweep(partition: Partition) -> None:
             continue
         tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
         partition.outbox.write(key, None)
-        partition.transmission.forget(key[1:])  # only answers are left, which no peer needs any more
+        partition.transmission.forget(key[1:], answers=True)  # only answers are left, which no peer needs any more
         partition.actives.pop(rows.other_side(key[1:]), None)
         partition.groups.leave(tombstone.origin, tombstone.key, key[1:])
     for passing in (partition.schedule.commands, partition.schedule.letters):

@@ -125,16 +125,17 @@ class Transmission:
         )
         self._waiting.delay(own, topic, row)
 
-    def forget(self, own: bytes) -> int:
+    def forget(self, own: bytes, *, answers: bool = False) -> int:
         """Delete the delayed messages of an endpoint, and its END; return their number.
 
-        An answer stays, because the peer waits for it: for example an ERROR of this side that broke the dialog before.
+        An answer stays, because the peer waits for it: for example an ERROR of this side that broke the dialog before. With ``answers``, the
+        answers are deleted, too.
         """
         if own not in self._waiting.delayed.of:
             return 0
         count = 0
         for key, row in list(self._outbox.scan(rows.DELAYED + own)):
-            if is_sequenced(decode(self._outbox.decoded(key, rows.decode_waiting, row).value)):
+            if answers or is_sequenced(decode(self._outbox.decoded(key, rows.decode_waiting, row).value)):
                 self._outbox.write(key, None)
                 self._waiting.delayed.count(own, -len(row))
                 count += 1

@@ -19,6 +19,7 @@ from conversations.protocol.command import (
     Report,
     Resend,
     Resolve,
+    Reuse,
     Send,
     SetTimer,
     Settle,
@@ -79,6 +80,7 @@ class Extremes:
             ),
             Report: Report,
             Resend: Resend,
+            Reuse: lambda: Reuse(self.name("shop"), self.name("Trade"), self.long(), self.pick(0, 1, self.long()), self.name("")),
         }  # fmt: skip
         assert self._makers.keys() == set(get_args(Operation)), "an operation has no maker here"
 
