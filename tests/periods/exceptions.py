@@ -54,6 +54,11 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/protocol/limits.py", "PUBLICATIONS_BYTES"): UNIT,
     ("conversations/worker/log_clock.py", "RESOLUTION"): "a millisecond, in microseconds",
     ("conversations/worker/destinations.py", "REMEMBERED"): UNIT,
+    (
+        "conversations/worker/transmission.py",
+        "RELEASE",
+    ): "part of the time of one step: at most five milliseconds of it",
+    ("ops/conversations_ops/cli/saying.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",
     ("ops/conversations_ops/cli/dead_letters.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",
     ("ops/conversations_ops/cli/queue.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",
     ("ops/conversations_ops/cli/detached.py", "wait"): f"{OPTION} `--wait`; {MACHINE}",
