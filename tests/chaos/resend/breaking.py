@@ -85,9 +85,8 @@ class Breaking:
     def _say(self, code: int, dialog: str, key: str, *, from_initiator: bool) -> None:
         ours, theirs = (SOURCE, SINK) if from_initiator else (SINK, SOURCE)
         now = _now()
-        prefix = Prefix(
-            UUID(dialog).bytes, from_initiator, ITEMS.name, ours, theirs, key, from_initiator, now + DAY, now + DAY
-        )
+        # It begins no dialog, so it claims no time until which its dialog may begin. The audit would believe the claim.
+        prefix = Prefix(UUID(dialog).bytes, from_initiator, ITEMS.name, ours, theirs, key, from_initiator, 0, now + DAY)
         value = encode(Envelope(prefix, Kind.ERROR, -1, -1, -1, sent_at=now, code=code, description="a chaos run"))
         topic = service_topic(self._kafka.namespace, theirs, QUEUE)
         headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
