@@ -42,9 +42,9 @@ class Follower:
         self._kafka = kafka
         self._admin = make_admin(kafka)
         self._places = partitions_of(kafka, topics)
-        self._next: dict[Place, int] = dict.fromkeys(self._places, 0)
-        self._consumer: Consumer = make_consumer(kafka, SAFE, PREFERRED)
         begin = since or {}
+        self._next: dict[Place, int] = {place: begin.get(place, 0) for place in self._places}
+        self._consumer: Consumer = make_consumer(kafka, SAFE, PREFERRED)
         self._consumer.assign([TopicPartition(*place, begin.get(place, OFFSET_BEGINNING)) for place in self._places])
 
     def __enter__(self) -> Self:
@@ -90,10 +90,28 @@ class Follower:
         """
         deadline = monotonic() + patience
         ends = ends_of(self._kafka, self._places)
-        while any(self._next[place] < end for place, end in ends.items()):
+        while self._before(ends):
             if monotonic() > deadline:
                 raise LogError(f"{', '.join(sorted({topic for topic, _ in ends}))}: not read in {patience:g} s")
             yield self.poll(0.05)
+
+    def parts_to(self, ends: Mapping[Place, int], patience: float) -> Iterator[list[Record]]:
+        """Yield the records before some offsets, and perhaps records after them, in parts. The offsets are at most the decided ends.
+
+        Raises:
+            LogError: a topic cannot be read, or no record came for ``patience`` seconds.
+        """
+        deadline = monotonic() + patience
+        while self._before(ends):
+            if part := self.poll(0.05):
+                deadline = monotonic() + patience
+                yield part
+            elif monotonic() > deadline:
+                topic, number = next(place for place, end in ends.items() if self._next[place] < end)
+                raise LogError(f"{topic} partition {number}: no record came for {patience:g} s")
+
+    def _before(self, ends: Mapping[Place, int]) -> bool:
+        return any(self._next[place] < end for place, end in ends.items())
 
     def close(self) -> None:
         """Stop reading."""

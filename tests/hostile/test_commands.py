@@ -57,6 +57,7 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 1, ("dead-letters", "resubmit", over, *WHY, "--wait", "0.5")
     yield from dialog_calls(str(planted.dialog), str(planted.odd))
     yield 0, ("retries", "list")
+    yield 1, ("status",)
     yield 0, ("events",)
     yield 2, ("events", "--service", "\x1b[31m\nerror: forged")
     yield 1, ("queue", "show")

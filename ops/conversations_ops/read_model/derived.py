@@ -1,0 +1,66 @@
+"""Derives the searchable facts of sides from their rows. Every rule about rows is that of ``operate.dialogs``."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from conversations.protocol.states import State
+from conversations_ops.operate.dialogs import Side, sides_in
+
+TOGETHER = 500
+"""Number of sides that are derived with one query."""
+Partition = tuple[str, int]
+"""A service and the number of a partition."""
+
+
+def derive(connection: sqlite3.Connection, namespace: str, count: int) -> int:
+    """Derive up to ``count`` marked sides again, and return their number. The caller has begun a transaction."""
+    marked: dict[Partition, list[bytes]] = defaultdict(list)
+    for service, partition, own in connection.execute("SELECT service, partition, own FROM changed LIMIT ?", (count,)):
+        marked[service, partition].append(own)
+    for where, owns in marked.items():
+        for at in range(0, len(owns), TOGETHER):
+            _derive(connection, namespace, where, owns[at : at + TOGETHER])
+    return sum(map(len, marked.values()))
+
+
+def _derive(connection: sqlite3.Connection, namespace: str, where: Partition, owns: Sequence[bytes]) -> None:
+    places = [(*where, own) for own in owns]
+    for table in ("sides", "parked", "changed"):
+        connection.executemany(f"DELETE FROM {table} WHERE service = ? AND partition = ? AND own = ?", places)  # noqa: S608 - three constants
+    sides = list(sides_of(connection, namespace, where, owns))
+    connection.executemany("INSERT INTO sides VALUES (?,?,?,?,?,?,?,?,?,?,?)", map(_side, sides))
+    connection.executemany(
+        "INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", (row for it in sides for row in _heads(it))
+    )
+
+
+def sides_of(connection: sqlite3.Connection, namespace: str, where: Partition, owns: Sequence[bytes]) -> Iterator[Side]:
+    """Yield the sides of these names in a partition, as their rows in the file have them."""
+    table: dict[bytes, bytes] = {}
+    for own in owns:
+        table.update(
+            connection.execute(
+                "SELECT key, value FROM rows WHERE service = ? AND partition = ? AND own = ?", (*where, own)
+            )
+        )
+    yield from sides_in(table, (namespace, *where))
+
+
+def _side(it: Side) -> tuple[object, ...]:
+    closed = it.closed is not None or it.state is State.CLOSED
+    pending = 0 if closed else max(it.sent - it.acknowledged, 0)
+    return (
+        it.service, it.partition, it.identity, it.contract, it.peer, int(it.state), it.began, closed, pending,
+        it.waits.parked.records, it.waits.delayed.records,
+    )  # fmt: skip
+
+
+def _heads(it: Side) -> Iterator[tuple[object, ...]]:
+    for head in it.heads:
+        yield (
+            it.service, it.partition, it.identity, head.letter, head.what, head.exception, head.failure, head.since, head.due,
+            head.behind, head.queue_off, head.deadline,
+        )  # fmt: skip

@@ -1,0 +1,150 @@
+"""The SQLite file of the read model: where it is, its tables, and when it must be made anew."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations_ops.cache import FIX, cache_directory, writable
+
+VERSION = 1
+"""Version of the tables. A file of another version is thrown away."""
+BUSY = 9.0
+"""Seconds to wait for another process that writes the same file."""
+
+_TABLES = """
+CREATE TABLE places (
+  topic TEXT NOT NULL, partition INTEGER NOT NULL, service TEXT NOT NULL, topic_id TEXT NOT NULL, next INTEGER NOT NULL,
+  read_at INTEGER NOT NULL,
+  PRIMARY KEY (topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE rows (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, key BLOB NOT NULL, own BLOB NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (service, partition, key)
+) WITHOUT ROWID;
+CREATE INDEX rows_of_side ON rows (service, partition, own);
+CREATE TABLE changed (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL,
+  PRIMARY KEY (service, partition, own)
+) WITHOUT ROWID;
+CREATE TABLE sides (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL, contract TEXT NOT NULL, peer TEXT NOT NULL, state INTEGER NOT NULL,
+  began INTEGER, closed INTEGER NOT NULL, pending INTEGER NOT NULL, parked INTEGER NOT NULL, delayed INTEGER NOT NULL,
+  PRIMARY KEY (service, partition, own)
+) WITHOUT ROWID;
+CREATE TABLE parked (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL, letter TEXT NOT NULL, what TEXT NOT NULL, exception TEXT NOT NULL,
+  failure TEXT NOT NULL, since INTEGER NOT NULL, due INTEGER, behind INTEGER NOT NULL, queue_off INTEGER NOT NULL, deadline INTEGER,
+  PRIMARY KEY (service, partition, own, letter)
+) WITHOUT ROWID;
+"""
+
+
+class ReadModelFailed(LogError):
+    """The file of the read model cannot be read or written. The message has its path and what to do."""
+
+
+def path_of(kafka: Kafka, directory: Path | None = None) -> Path:
+    """Return the path of the file for a namespace of a cluster. ``directory`` is by default a part of the cache directory.
+
+    Raises:
+        NoDirectory: the directory cannot be made or written.
+    """
+    base = writable(cache_directory() / "read-model" if directory is None else directory, FIX)
+    cluster = hashlib.sha256(kafka.bootstrap.encode()).hexdigest()[:16]
+    return base / f"{cluster}.{kafka.namespace}.sqlite"
+
+
+class File:
+    """An open file of the read model. Close it, or use it in a ``with`` block.
+
+    Raises:
+        ReadModelFailed: the file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self.explained():
+            self.connection = _connected(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run a block in one transaction: all of its writes are in the file, or none is.
+
+        Raises:
+            ReadModelFailed: the file cannot be written.
+        """
+        with self.explained():
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+            except BaseException:
+                self.connection.execute("ROLLBACK")
+                raise
+            self.connection.execute("COMMIT")
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn SQLite's errors about the file, its disk and its locks into errors that name the file.
+
+        Raises:
+            ReadModelFailed: the file cannot be read or written.
+            sqlite3.DatabaseError: the content of the file is damaged.
+        """
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise ReadModelFailed(f"the read model {self.path} cannot be used: {error}; {FIX}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+
+def delete(path: Path) -> None:
+    """Delete the file and what SQLite keeps beside it. The next projector makes it anew."""
+    for name in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        name.unlink(missing_ok=True)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None)
+    try:
+        path.chmod(0o600)  # the rows have the bodies of messages that wait
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # the file is only a copy
+        _make(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    """Make the tables, unless this version has made them. Throw the tables of another version away."""
+    if _version(connection) == VERSION:
+        return
+    connection.execute("BEGIN EXCLUSIVE")
+    if _version(connection) != VERSION:  # another process may have made them meanwhile
+        old = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        statements = [f'DROP TABLE "{name}"' for name in old]
+        for statement in [*statements, *filter(str.strip, _TABLES.split(";")), f"PRAGMA user_version = {VERSION}"]:
+            connection.execute(statement)
+    connection.execute("COMMIT")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    ((found,),) = connection.execute("PRAGMA user_version")
+    return int(found)

@@ -1,0 +1,166 @@
+"""What each service does now, from the file of the read model: its queue, its dialogs, what waits, and the first cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from conversations.protocol import rows
+from conversations.protocol.partition_row import PartitionRow, decode_partition
+from conversations_ops.printable import counted
+from conversations_ops.read_model.file import File
+
+
+class Heads(NamedTuple):
+    """The failed messages of a service that have the same exception and message type, and wait for the same thing."""
+
+    exception: str
+    what: str
+    held: bool
+    """True if an operator must decide."""
+    dialogs: int
+    since: int
+    """Time of the first failure, microseconds since 1970."""
+    due: int | None
+    """Time of the next attempt; None if there is none."""
+
+
+class Status(NamedTuple):
+    """One service. Times are in microseconds since 1970."""
+
+    service: str
+    partitions: int
+    off: int
+    """Number of partitions whose queue is off."""
+    off_why: str
+    """Why the first of these queues is off: ``operator``, ``policy`` or ``rollbacks``."""
+    off_reason: str
+    off_since: int
+    open: int
+    """Number of sides of dialogs that are not closed."""
+    pending: int
+    """Number of sent envelopes that the peers have not acknowledged."""
+    delayed: int
+    """Number of envelopes that the topics of peers cannot take now."""
+    parked: int
+    """Number of records that are parked, the failed ones among them."""
+    held: int
+    """Number of failed messages and handlers that wait for an operator."""
+    letters: int
+    """Number of open letters: dead letters that no dialog waits for, and nobody has closed."""
+    oldest: int | None
+    """Time since which the first failed message waits; None if none waits."""
+    heads: tuple[Heads, ...]
+    """The failed messages that wait, the largest group first."""
+    waits_for: tuple[tuple[str, int], ...]
+    """Peers whose topics cannot take envelopes now, and the number of dialogs that wait for each."""
+
+    @property
+    def needs_person(self) -> bool:
+        """True if something goes on only after somebody has decided."""
+        return bool(self.off or self.held or self.letters)
+
+
+def statuses(file: File) -> list[Status]:
+    """Return the status of each service of the namespace, ordered by name."""
+    with file.explained():
+        found = file.connection.execute(
+            "SELECT service, count(*) FROM places GROUP BY service ORDER BY service"
+        ).fetchall()
+        return [_status(file, service, partitions) for service, partitions in found]
+
+
+def _status(file: File, service: str, partitions: int) -> Status:
+    ask = file.connection.execute
+    off = _off(file, service)
+    ((count, pending, delayed, parked),) = ask(
+        "SELECT count(*), total(pending), total(delayed), total(parked) FROM sides WHERE service = ? AND NOT closed",
+        (service,),
+    )
+    ((letters,),) = ask("SELECT count(*) FROM rows WHERE service = ? AND substr(key, 1, 1) = ?", (service, rows.LETTER))
+    heads = tuple(Heads(*it) for it in ask(_HEADS, (service,)))
+    held = sum(it.dialogs for it in heads if it.held)
+    ((oldest,),) = ask("SELECT min(since) FROM parked WHERE service = ?", (service,))
+    first = min(off, key=lambda it: it.off_since, default=PartitionRow())
+    return Status(
+        service, partitions, len(off), first.off, first.off_reason, first.off_since, count, int(pending), int(delayed), int(parked), held,
+        letters, oldest, heads, tuple(ask(_WAITS_FOR, (service,))),
+    )  # fmt: skip
+
+
+_HEADS = """
+SELECT exception, what, due IS NULL AND NOT queue_off AS held, count(*), min(since), min(due) FROM parked
+WHERE service = ? GROUP BY exception, what, held ORDER BY held DESC, count(*) DESC, min(since)
+"""
+_WAITS_FOR = """
+SELECT peer, count(*) FROM sides WHERE service = ? AND NOT closed AND delayed > 0 GROUP BY peer ORDER BY count(*) DESC, peer
+"""
+
+
+def _off(file: File, service: str) -> list[PartitionRow]:
+    found = file.connection.execute("SELECT value FROM rows WHERE service = ? AND key = ?", (service, rows.PARTITION))
+    return [row for (value,) in found if (row := _row(value)).off]
+
+
+def _row(value: bytes) -> PartitionRow:
+    try:
+        return decode_partition(value)
+    except (ValueError, LookupError):
+        return PartitionRow(off="unreadable")
+
+
+def cause(it: Status, clock: Callable[[int], str]) -> str:
+    """Say why a service stalls, in one line: the cause that stops most comes first. Empty if nothing stalls.
+
+    ``clock`` writes a time.
+    """
+    if it.off:
+        where = "" if it.off == it.partitions else f" in {it.off} of {counted(it.partitions, 'partition')}"
+        reason = f": {it.off_reason}" if it.off_reason else ""
+        return f"queue off{where} since {clock(it.off_since)} ({it.off_why}{reason})"
+    if it.heads:
+        head = it.heads[0]
+        waits = (
+            "held"
+            if head.held
+            else "waiting for the queue or the brake"
+            if head.due is None
+            else f"tried again at {clock(head.due)}"
+        )
+        why = f"{head.exception or 'not tried'} at {head.what}"
+        return f"{counted(head.dialogs, 'dialog')} {waits}: {why}, since {clock(head.since)}"
+    if it.waits_for:
+        peer, dialogs = it.waits_for[0]
+        return f"waits for {peer} ({counted(dialogs, 'dialog')})"
+    return f"{counted(it.letters, 'open letter')} of dialogs that are over" if it.letters else ""
+
+
+def next_command(it: Status) -> str:
+    """Return the command that shows more about the cause; empty if nothing stalls."""
+    if it.off:
+        return f"conversations queue show {it.service}"
+    if it.held:
+        return f"conversations dead-letters list {it.service} --by exception"
+    if it.heads:
+        return f"conversations retries list {it.service}"
+    if it.waits_for:
+        return f"conversations dialogs list {it.service} --with-pending"
+    return f"conversations dead-letters list {it.service} --detached" if it.letters else ""
+
+
+def plain(it: Status, clock: Callable[[int], str]) -> Mapping[str, object]:
+    """Return the fields for JSON. ``clock`` writes a time."""
+    return {
+        "service": it.service, "partitions": it.partitions, "queues_off": it.off, "off_why": it.off_why, "off_reason": it.off_reason,
+        "off_since": clock(it.off_since) if it.off else None, "open": it.open, "pending": it.pending, "delayed": it.delayed,
+        "parked": it.parked, "held": it.held, "open_letters": it.letters, "oldest_wait": None if it.oldest is None else clock(it.oldest),
+        "waits_for": [{"peer": peer, "dialogs": dialogs} for peer, dialogs in it.waits_for],
+        "failures": [
+            {
+                "exception": head.exception, "what": head.what, "held": head.held, "dialogs": head.dialogs, "since": clock(head.since),
+                "due": None if head.due is None else clock(head.due),
+            }
+            for head in it.heads
+        ],
+        "cause": cause(it, clock), "next": next_command(it), "needs_person": it.needs_person,
+    }  # fmt: skip

@@ -1,0 +1,160 @@
+"""`conversations status` and its read model, with the real command line on a real Kafka."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conversations import Client, Kafka
+from conversations.kafka.admin import apply
+from conversations.protocol.states import State
+from conversations_ops.operate.dialogs import Selector, dialogs
+from conversations_ops.operate.parked import parked_messages
+from conversations_ops.operate.queues import queues
+from conversations_ops.read_model.file import File, path_of
+from conversations_ops.read_model.projector import current
+from conversations_ops.read_model.status import Status, statuses
+from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
+from tests.acceptance.support.command_line import Running
+from tests.acceptance.support.operator import Terminal
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
+WHY = ("--reason", "INC-4711")
+
+
+def untold(done: int, total: int) -> None:
+    assert done <= total
+
+
+@dataclass
+class Model:
+    """A read model in a directory of the test."""
+
+    kafka: Kafka
+    directory: Path
+
+    def look(self) -> list[Status]:
+        with current(self.kafka, untold, self.directory) as file:
+            return statuses(file)
+
+    def fresh(self, name: str) -> list[Status]:
+        return Model(self.kafka, self.directory / name).look()
+
+    def path(self) -> Path:
+        return path_of(self.kafka, self.directory)
+
+    def change(self, statement: str, *values: object) -> None:
+        with File(self.path()) as file, file.transaction() as connection:
+            connection.execute(statement, values)
+
+
+@pytest.fixture
+def model(kafka: Kafka, tmp_path: Path) -> Iterator[Model]:
+    """Ten dialogs: five whose second entry is held, one whose second entry is tried again in an hour, four that are over."""
+    apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
+    with Running(kafka, tmp_path, "fragile:fragile", "fragile:asker"), Client(asker, kafka) as client:
+        for second in (*["one"] * 5, "later", *["0"] * 4):
+            with client.begin_dialog("fragile", SUMS) as dialog:
+                for entry in ("1", second, "10"):
+                    dialog.send(Entry(text=entry))
+        until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile")) == 6)
+        yield Model(kafka, tmp_path / "model")
+
+
+def test_a_status_is_the_sum_of_what_whole_topics_say(model: Model) -> None:
+    """So it is after more records, after an interrupted reading, and after each reason to make the file anew."""
+    kafka = model.kafka
+    asks, fragile_now = model.look()
+    assert (fragile_now.service, fragile_now.held, fragile_now.off, fragile_now.needs_person) == ("fragile", 5, 0, True)
+    assert [(it.exception, it.held, it.dialogs) for it in fragile_now.heads] == [
+        ("ValueError", True, 5),
+        ("OverflowError", False, 1),
+    ]
+    assert not asks.needs_person
+    for it in (asks, fragile_now):
+        sides = dialogs(kafka, it.service, Selector())
+        assert (it.open, it.parked) == (len(sides), sum(side.waits.parked.records for side in sides))
+        assert it.pending == sum(side.sent - side.acknowledged for side in sides if side.state is not State.CLOSED)
+    assert model.look() == model.fresh("second")
+    made_anew(model)
+    interrupted(model)
+
+
+def made_anew(model: Model) -> None:
+    """What the file has is thrown away when it may be wrong; nobody sees a row that Kafka does not have."""
+    truth = model.look()
+    ghost = "INSERT INTO sides SELECT service, partition, x'00', contract, peer, state, began, closed, pending, parked, delayed FROM sides LIMIT 1"
+    for reason in (
+        "UPDATE places SET topic_id = 'of-before'",
+        "UPDATE places SET read_at = 0",
+        "UPDATE places SET next = 1000000",
+    ):
+        model.change(ghost)
+        assert model.look() != truth, "the ghost is seen"
+        model.change(reason)
+        assert model.look() == truth, reason
+    model.change(ghost)
+    model.change("PRAGMA user_version = 99")
+    assert model.look() == truth
+    model.path().write_bytes(b"not a database " * 1_000)
+    assert model.look() == truth
+
+
+def interrupted(model: Model) -> None:
+    """A reading that ends after its first part leaves its rows and its offset; the next one goes on."""
+    truth, second = model.look(), Model(model.kafka, model.directory / "third")
+
+    def end(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), current(second.kafka, end, second.directory):
+        pass
+    with File(second.path()) as file:
+        ((marked,),) = file.connection.execute("SELECT count(*) FROM changed")
+    assert marked > 0
+    assert second.look() == truth
+    fourth = Model(model.kafka, model.directory / "fourth")
+    with ThreadPoolExecutor(4) as pool:
+        several = [pool.submit(fourth.look) for _ in range(4)]
+    assert [it.result() for it in several] == [truth] * 4, "several terminals may make the same file at once"
+
+
+def test_the_line_of_a_service_and_the_next_command(model: Model, tmp_path: Path) -> None:
+    terminal = Terminal(model.kafka, tmp_path)
+    code, told = terminal("status")
+    assert code == 1
+    (first,) = (it for it in told["services"] if it["service"] == "fragile")
+    assert (first["held"], first["queues_off"], first["cause"][:35]) == (5, 0, "5 dialogs held: ValueError at Entry")
+    assert first["next"] == "conversations dead-letters list fragile --by exception"
+    code, groups = terminal(*first["next"].split()[1:])
+    assert (code, groups["groups"][0]["letters"]) == (1, 5)
+    text = terminal.text("status")
+    assert f"next: {first['next']}" in text
+    assert terminal("queue", "off", "fragile", *WHY)[0] == 0
+    until(lambda: all(it.off for it in queues(model.kafka, "fragile")))
+    code, told = terminal("status")
+    (first,) = (it for it in told["services"] if it["service"] == "fragile")
+    assert (code, first["queues_off"], first["off_reason"]) == (1, 2, "INC-4711")
+    assert "OFF" in terminal.text("status")
+    assert terminal(*first["next"].split()[1:])[0] == 1
+    assert terminal("queue", "on", "fragile", *WHY)[0] == 0
+    for letter in terminal.letters():
+        assert terminal("dead-letters", "skip", letter["letter"], *WHY)[0] == 0
+    code, told = terminal("status")
+    (first,) = (it for it in told["services"] if it["service"] == "fragile")
+    assert (first["held"], first["queues_off"]) == (0, 0)
+
+
+def test_a_namespace_that_nobody_has_made(kafka: Kafka, tmp_path: Path) -> None:
+    code, told = Terminal(kafka, tmp_path)("status")
+    assert (code, "conversations apply" in told["error"]) == (2, True)
+
+
+def test_a_file_that_cannot_be_written_is_an_error_with_its_path(kafka: Kafka, tmp_path: Path) -> None:
+    apply(kafka, [asker.declaration()], 1, 1)
+    (tmp_path / "cache").write_text("a file, and no directory")
+    code, told = Terminal(kafka, tmp_path)("status")
+    assert (code, str(tmp_path / "cache") in told["error"]) == (1, True)

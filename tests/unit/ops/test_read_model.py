@@ -1,0 +1,105 @@
+"""The rows that the read model keeps, and what it derives from them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conversations.protocol import rows
+from conversations.protocol.topics import QUEUE, service_topic
+from conversations.testing import Simulation
+from conversations.testing.reading import state_of
+from conversations_ops.read_model.derived import derive
+from conversations_ops.read_model.file import File
+from conversations_ops.read_model.kept import NOBODY, kept
+from conversations_ops.read_model.projector import _write
+from conversations_ops.read_model.status import Status, cause, next_command
+from tests.simulation.test_cleanup import listener, with_all
+
+PLACE = ("moody", 0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[File]:
+    with File(tmp_path / "model.sqlite") as file:
+        yield file
+
+
+def write(file: File, *records: tuple[bytes, bytes | None]) -> None:
+    with file.transaction() as connection:
+        _write(connection, PLACE, kept(records))
+
+
+def derived(file: File) -> list[tuple[bytes, int, int]]:
+    with file.transaction() as connection:
+        while derive(connection, "conv", 1):
+            pass
+        return connection.execute("SELECT own, parked, delayed FROM sides").fetchall()
+
+
+def state() -> dict[bytes, bytes]:
+    with Simulation(listener(), raise_failures=False, partitions=1) as sim:
+        with_all(sim)
+        (table,) = state_of(sim.broker, "moody")
+    return table
+
+
+def test_a_side_is_derived_from_its_rows_in_any_order(file: File) -> None:
+    table = state()
+    (own,) = (key[1:] for key in table if key[:1] == rows.ENDPOINT)
+    for key, value in sorted(table.items(), reverse=True):
+        write(file, (key, value))
+    assert derived(file) == [(own, 2, 0)]
+    ((what, exception, behind),) = file.connection.execute("SELECT what, exception, behind FROM parked")
+    assert (what, exception, behind) == ("Say", "ValueError", 1)
+    write(file, *((key, None) for key in table))
+    assert derived(file) == []
+    assert file.connection.execute("SELECT * FROM rows").fetchall() == []
+    assert file.connection.execute("SELECT * FROM parked").fetchall() == []
+
+
+def test_of_several_values_the_last_counts_and_other_rows_are_not_kept() -> None:
+    table = state()
+    key = next(key for key in table if key[:1] == rows.ENDPOINT)
+    assert [it.value for it in kept([(key, table[key]), (key, None)])] == [None]
+    assert kept([(rows.GROUP + b"moody\0key", b"x"), (rows.COMMAND + b"x" * 16, b""), (b"", b"")]) == []
+
+
+def test_a_waiting_record_belongs_to_the_side_that_it_is_for(file: File) -> None:
+    """Its key does not name the side, so the side is marked when the row goes, and when another record takes its number."""
+    table = state()
+    parked = next(value for key, value in table.items() if key[:1] == rows.PARKED)
+    (own,) = (key[1:] for key in table if key[:1] == rows.ENDPOINT)
+    waiting = rows.decode_waiting(parked)
+    assert waiting.topic in (QUEUE, service_topic("conv", "moody", QUEUE))
+    key = rows.WAITING + b"\0" * 8
+    write(file, (key, parked))
+    assert file.connection.execute("SELECT own FROM changed").fetchall() == [(own,)]
+    derived(file)
+    write(file, (key, None))
+    assert file.connection.execute("SELECT own FROM changed").fetchall() == [(own,)]
+    derived(file)
+    write(file, (key, parked))
+    derived(file)
+    write(file, (key, b"nonsense"))
+    assert file.connection.execute("SELECT own FROM changed").fetchall() == [(own,)]
+    assert kept([(key, b"nonsense")])[0].own == NOBODY
+
+
+def status(**changed: object) -> Status:
+    nothing = Status("orders", 4, 0, "", "", 0, 3, 0, 0, 0, 0, 0, None, (), ())
+    return nothing._replace(**changed)  # type: ignore[arg-type]  # its fields have several types
+
+
+def test_the_cause_that_stops_most_comes_first() -> None:
+    def clock(at: int) -> str:
+        return str(at)
+
+    assert (cause(status(), clock), next_command(status()), status().needs_person) == ("", "", False)
+    waits = status(waits_for=(("credit", 96),))
+    assert (cause(waits, clock), waits.needs_person) == ("waits for credit (96 dialogs)", False)
+    letters = status(letters=1)
+    assert (cause(letters, clock), letters.needs_person) == ("1 open letter of dialogs that are over", True)
+    off = waits._replace(off=1, off_why="operator", off_reason="INC-1", off_since=7)
+    assert cause(off, clock) == "queue off in 1 of 4 partitions since 7 (operator: INC-1)"
+    assert cause(off._replace(off=4), clock).startswith("queue off since 7")
