@@ -492,6 +492,22 @@ MUTATIONS = (
         "tests/integration/test_embedded_broker.py::test_a_restart_after_a_kill_ends_the_transactions_that_were_open",
     ),
     Mutation(
+        "461-an-old-read-model-is-believed",
+        "tests/acceptance/test_status.py::test_a_status_is_the_sum_of_what_whole_topics_say",
+    ),
+    Mutation(
+        "462-a-topic-made-anew-keeps-its-old-rows",
+        "tests/acceptance/test_status.py::test_a_status_is_the_sum_of_what_whole_topics_say",
+    ),
+    Mutation(
+        "463-an-overtaken-reader-leaves-a-hole",
+        "tests/unit/ops/test_read_model.py::test_a_reader_that_was_overtaken_leaves_no_hole",
+    ),
+    Mutation(
+        "464-a-waiting-row-that-goes-marks-nobody",
+        "tests/unit/ops/test_read_model.py::test_a_waiting_record_belongs_to_the_side_that_it_is_for",
+    ),
+    Mutation(
         "253-what-does-not-fit-breaks-the-dialog",
         "tests/simulation/test_releases.py::test_a_body_that_does_not_fit_is_held_and_handled_by_the_release_with_the_upgrade",
     ),

@@ -38,6 +38,7 @@ CREATE TABLE sides (
   began INTEGER, closed INTEGER NOT NULL, pending INTEGER NOT NULL, parked INTEGER NOT NULL, delayed INTEGER NOT NULL,
   PRIMARY KEY (service, partition, own)
 ) WITHOUT ROWID;
+CREATE INDEX sums ON sides (service, closed, pending, delayed, parked, peer);
 CREATE TABLE parked (
   service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL, letter TEXT NOT NULL, what TEXT NOT NULL, exception TEXT NOT NULL,
   failure TEXT NOT NULL, since INTEGER NOT NULL, due INTEGER, behind INTEGER NOT NULL, queue_off INTEGER NOT NULL, deadline INTEGER,

@@ -74,10 +74,10 @@ def _status(file: File, service: str, partitions: int) -> Status:
     ask = file.connection.execute
     off = _off(file, service)
     ((count, pending, delayed, parked),) = ask(
-        "SELECT count(*), total(pending), total(delayed), total(parked) FROM sides WHERE service = ? AND NOT closed",
+        "SELECT count(*), total(pending), total(delayed), total(parked) FROM sides WHERE service = ? AND closed = 0",
         (service,),
     )
-    ((letters,),) = ask("SELECT count(*) FROM rows WHERE service = ? AND substr(key, 1, 1) = ?", (service, rows.LETTER))
+    ((letters,),) = ask(_LETTERS, (service, service, rows.LETTER, bytes([rows.LETTER[0] + 1])))
     heads = tuple(Heads(*it) for it in ask(_HEADS, (service,)))
     held = sum(it.dialogs for it in heads if it.held)
     ((oldest,),) = ask("SELECT min(since) FROM parked WHERE service = ?", (service,))
@@ -88,17 +88,23 @@ def _status(file: File, service: str, partitions: int) -> Status:
     )  # fmt: skip
 
 
+_LETTERS = """
+SELECT count(*) FROM rows WHERE service = ? AND partition IN (SELECT partition FROM places WHERE service = ?) AND key >= ? AND key < ?
+"""
+_PARTITIONS = """
+SELECT value FROM rows WHERE service = ? AND partition IN (SELECT partition FROM places WHERE service = ?) AND key = ?
+"""
 _HEADS = """
 SELECT exception, what, due IS NULL AND NOT queue_off AS held, count(*), min(since), min(due) FROM parked
 WHERE service = ? GROUP BY exception, what, held ORDER BY held DESC, count(*) DESC, min(since)
 """
 _WAITS_FOR = """
-SELECT peer, count(*) FROM sides WHERE service = ? AND NOT closed AND delayed > 0 GROUP BY peer ORDER BY count(*) DESC, peer
+SELECT peer, count(*) FROM sides WHERE service = ? AND closed = 0 AND delayed > 0 GROUP BY peer ORDER BY count(*) DESC, peer
 """
 
 
 def _off(file: File, service: str) -> list[PartitionRow]:
-    found = file.connection.execute("SELECT value FROM rows WHERE service = ? AND key = ?", (service, rows.PARTITION))
+    found = file.connection.execute(_PARTITIONS, (service, service, rows.PARTITION))
     return [row for (value,) in found if (row := _row(value)).off]
 
 

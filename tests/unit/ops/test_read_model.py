@@ -12,7 +12,7 @@ from conversations.testing.reading import state_of
 from conversations_ops.read_model.derived import derive
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.kept import NOBODY, kept
-from conversations_ops.read_model.projector import _write
+from conversations_ops.read_model.projector import Overtaken, _arrive, _write
 from conversations_ops.read_model.status import Status, cause, next_command
 from tests.simulation.test_cleanup import listener, with_all
 
@@ -103,3 +103,15 @@ def test_the_cause_that_stops_most_comes_first() -> None:
     off = waits._replace(off=1, off_why="operator", off_reason="INC-1", off_since=7)
     assert cause(off, clock) == "queue off in 1 of 4 partitions since 7 (operator: INC-1)"
     assert cause(off._replace(off=4), clock).startswith("queue off since 7")
+
+
+def test_a_reader_that_was_overtaken_leaves_no_hole(file: File) -> None:
+    """Another process has made the file anew meanwhile, so the file has not the records before those of this process."""
+    place = ("conv.moody.state", 0)
+    with file.transaction() as connection:
+        connection.execute("INSERT INTO places VALUES (?,?,'moody','an id',7,0)", place)
+        _arrive(connection, place, 7, 9)
+        assert connection.execute("SELECT next FROM places").fetchall() == [(9,)]
+    with pytest.raises(Overtaken, match="run the command again"), file.transaction() as connection:
+        _arrive(connection, place, 10, 12)
+    assert file.connection.execute("SELECT next FROM places").fetchall() == [(9,)]

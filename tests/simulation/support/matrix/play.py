@@ -44,7 +44,7 @@ CALM = timedelta(minutes=3)
 ASKED = timedelta(minutes=12)
 """Longer than an initiator asks what its peer has accepted."""
 ROUNDS = 6
-"""More than the generations of a dialog: as often is what is left open ended at the end of a run."""
+"""More than the generations of a dialog: as often is what is left open ended at the end of a run, and is waited for what is delayed."""
 WAITING = frozenset({State.DISCONNECTED_OUTBOUND, State.FENCING, State.FENCING_OUTBOUND, State.SETTLING})
 """States in which a side waits for its peer's answer."""
 SIDES = {"caller": "i", "desk": "t"}
@@ -132,7 +132,7 @@ class Run(AbstractContextManager["Run"]):
         self.moment()
         self.say_more()
         self.heal()
-        self.rest(CALM)
+        self.calm()
         self.check_told()
         if self.cell.limited:
             self.rest(LIFETIME + ASKED)
@@ -246,6 +246,13 @@ class Run(AbstractContextManager["Run"]):
         self.sim.advance(span)
         self.note_discarded()
         self.sim.check_invariants()
+
+    def calm(self) -> None:
+        """Let the time pass after which every answer has arrived. A queue may refuse by chance, a few times in a row, what was delayed."""
+        for _ in range(ROUNDS):
+            self.rest(CALM)
+            if not any(records.rows_of(self.sim, service, rows.DELAYED) for service in SIDES):
+                return
 
     def check_told(self) -> None:
         """Check that no side waits for an answer of its peer, unless a handler or an operator must act first."""
