@@ -454,6 +454,8 @@ def due(partition: Partition, active: Active) -> list[Task]:
             why = f"{refusal.code.text} {refusal.why}"
             outbound.fail(partition, active, refusal.code, why, lost_end=lost_end)
             tasks.append(broken(partition, active, None, Failure(refusal.code.number, why)))
+        elif lost_end and active.endpoint.state is State.ERROR:
+            outbound.tell_broken(partition, active)
     for reason in active.endpoint.due(partition.context.now):
         partition.touch(active)
         if reason is Due.ACK:

@@ -155,16 +155,21 @@ def fail(
 ) -> None:
     """Break the dialog with a system error code, and tell the peer.
 
-    A peer that gets this side's END needs no ERROR. But an END that is delayed may be dropped when this side is over. ``lost_end`` is True
-    if it is dropped already.
+    A peer that gets this side's END needs no ERROR. ``lost_end`` is True if the END was delayed, and is dropped.
     """
-    lost_end = lost_end or undelivered.has_end(partition, active)
     said = active.endpoint.fail(code, description)
-    if said is None and lost_end and active.endpoint.state is State.ERROR:
-        said = Transmit(Kind.ERROR, NONE, code.number, description or code.text)
     if said is not None:
         _say(partition, active, said)
+    elif lost_end:
+        tell_broken(partition, active)
     conclude(partition, active)
+
+
+def tell_broken(partition: Partition, active: Active) -> None:
+    """Tell the peer the error with which this side broke, because it does not get the END that this side said before."""
+    error = active.endpoint.error
+    if error is not None and error.code < 0:
+        _say(partition, active, Transmit(Kind.ERROR, NONE, error.code, error.description))
 
 
 def acknowledge(partition: Partition, active: Active) -> None:
@@ -228,7 +233,9 @@ def remember(partition: Partition, active: Active, *, told: bool = True, replace
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
-        returned = undelivered.give_back(partition, active, told=told)
+        returned, lost_end = undelivered.give_back(partition, active, told=told)
+        if lost_end and told:
+            tell_broken(partition, active)
         context = partition.context
         forget_at = max(endpoint.started_until, partition.progress.row.queue_time, context.now) + context.periods.grace
         tombstone = rows.Tombstone(

@@ -115,10 +115,10 @@ def remaining(partition: Partition, active: Active) -> list[Remaining]:
     return [found[number] for number in sorted(found)]
 
 
-def give_back(partition: Partition, active: Active, *, told: bool) -> int:
-    """Turn the messages that the peer has not accepted into dead letters of this side, because the dialog is over; return their number.
+def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int, bool]:
+    """Turn the messages that the peer has not accepted into dead letters of this side, because the dialog is over.
 
-    A delayed END is dropped and counted, except one: an initiator that has ended may keep envelopes that this target did not accept. The
+    Return the number of the messages, and True if this side's END is dropped. A delayed END is dropped and counted, except one: an initiator that has ended may keep envelopes that this target did not accept. The
     END is the last word that it waits for. ``told`` is False after a cleanup, which tells the peer nothing.
     """
     left = remaining(partition, active)
@@ -126,8 +126,10 @@ def give_back(partition: Partition, active: Active, *, told: bool) -> int:
     endpoint = active.endpoint
     if told and not endpoint.initiator and endpoint.fence is Fence.ANSWERED:
         forget(partition, active, Kind.MESSAGE)
+        dropped = 0
     else:
-        for _ in range(forget(partition, active)):
+        dropped = forget(partition, active)
+        for _ in range(dropped):
             endpoint.drop()
     code = endpoint.error.code if endpoint.error is not None else 0
     topic = partition.context.destinations.topic(endpoint.peer)
@@ -146,7 +148,7 @@ def give_back(partition: Partition, active: Active, *, told: bool) -> int:
         conversation = ConversationId(uuid_text(active.identity[:16]))
         why = "the peer did not say which of them it has accepted" if is_uncertain else "the peer has not accepted them"
         partition.letters.event(Undelivered(conversation, len(messages), code, why))
-    return len(messages)
+    return len(messages), dropped > 0
 
 
 def forget(partition: Partition, active: Active, *kinds: Kind) -> int:
@@ -168,7 +170,7 @@ def forget(partition: Partition, active: Active, *kinds: Kind) -> int:
 
 def has_end(partition: Partition, active: Active) -> bool:
     """Return True if this side's END is delayed."""
-    if active.endpoint.state is not State.DISCONNECTED_OUTBOUND or active.identity not in partition.waiting.delayed.of:
+    if active.identity not in partition.waiting.delayed.of:
         return False
     found = (row for _, row in partition.outbox.scan(rows.DELAYED + active.identity))
     return any(decode(rows.decode_waiting(row).value).kind is Kind.END for row in found)

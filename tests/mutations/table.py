@@ -837,7 +837,15 @@ MUTATIONS = (
     Mutation(
         "381-an-end-with-an-error-drops-answers", f"{_LAST_WORDS}an_error_that_waits_outlives_the_end_of_its_side"
     ),
-    Mutation("382-a-lost-end-is-told-to-nobody", f"{_LAST_WORDS}a_break_after_a_delayed_end_is_told"),
+    Mutation(
+        "382-a-lost-end-is-told-to-nobody",
+        f"{_LAST_WORDS}a_message_that_is_refused_with_the_end_of_a_target_behind_it_breaks_the_dialog_on_both_sides",
+    ),
+    Mutation("384-an-end-that-the-close-drops-is-told-to-nobody", f"{_LAST_WORDS}a_break_after_a_delayed_end_is_told"),
+    Mutation(
+        "385-an-end-dropped-with-a-refused-message-is-told-to-nobody",
+        f"{_LAST_WORDS}a_broken_side_whose_delayed_end_is_dropped_with_a_refused_message_tells_its_peer",
+    ),
     Mutation(
         "383-a-held-end-is-not-answered-after-a-cleanup",
         f"{_LAST_WORDS}a_side_that_has_ended_is_told_of_a_cleanup_although_its_end_came_early",

@@ -230,3 +230,59 @@ def test_a_refused_message_with_an_end_behind_it_leaves_both_in_letters() -> Non
         dialog.sim.advance(LONG)
         assert dialog.tombstones["caller"].code == -8459
         assert sorted(dialog.returned) == [(1, False), (2, False)]
+
+
+@pytest.mark.parametrize(("on_error", "learns"), [(PLAIN, 0), (FAILING, -8462)])
+def test_a_break_in_the_step_that_tries_a_delayed_end_again_is_told(on_error: int, learns: int) -> None:
+    """The row of the END is gone in this step, and comes back when the queue refuses the END again."""
+    with begun(on_error=on_error) as dialog:
+        sim = dialog.sim
+        with dialog.away("caller"):
+            dialog.lose()
+            dialog.do("caller", dialog.line())
+            sim.advance(SECOND)
+            dialog.do("desk", dialog.line(), End())
+            sim.advance(8 * SECOND)
+            sim.clock.advance(25_000_000)  # the desk does no step meanwhile, so that several deadlines pass together
+            sim.run()
+            for it in sim.parked("desk"):
+                sim.decide(it, "skip")
+            sim.run()
+            assert {it.code for it in endpoints(sim.broker, "desk").values() if isinstance(it, rows.Tombstone)} == {
+                -8462
+            }
+            records.pass_all(sim)
+        for it in sim.parked("caller"):
+            sim.decide(it, "skip")
+        sim.advance(LONG)
+        assert dialog.tombstones["caller"].code == learns, "the END arrives if the desk is over in this step"
+
+
+def test_a_broken_side_whose_delayed_end_is_dropped_with_a_refused_message_tells_its_peer() -> None:
+    with begun(on_error=FAILING) as dialog:
+        sim = dialog.sim
+        with dialog.away("caller"):
+            dialog.lose()
+            dialog.do("caller", dialog.line())
+            sim.advance(SECOND)
+            dialog.do("desk", dialog.line(2_000), End())
+            sim.advance(8 * SECOND)
+            sim.clock.advance(25_000_000)
+            sim.run()
+            assert [it.what for it in sim.parked("desk")] == ["ERROR"]
+            records.pass_all(sim)
+            sim.broker.limits[service_topic(sim.broker.namespace, "caller", QUEUE)] = 1_000
+        assert [it.what for it in sim.parked("caller")] == ["ERROR"], "the caller is told"
+        for service in ("desk", "caller"):
+            for it in sim.parked(service):
+                sim.decide(it, "skip")
+        sim.advance(LONG)
+        assert {side: it.code for side, it in dialog.tombstones.items()} == {"caller": -8462, "desk": -8462}
+
+
+def test_a_message_that_is_refused_with_the_end_of_a_target_behind_it_breaks_the_dialog_on_both_sides() -> None:
+    with begun() as dialog:
+        dialog.sim.broker.limits[service_topic(dialog.sim.broker.namespace, "caller", QUEUE)] = 1_000
+        dialog.do("desk", dialog.line(2_000), End())
+        dialog.sim.advance(LONG)
+        assert dialog.tombstones["caller"].code == -8459
