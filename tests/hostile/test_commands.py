@@ -58,6 +58,8 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield from dialog_calls(str(planted.dialog), str(planted.odd))
     yield 0, ("retries", "list")
     yield 1, ("status",)
+    yield 1, ("why", str(planted.dialog))
+    yield 2, ("why", "\x1b[31m\nerror: forged")
     yield 0, ("events",)
     yield 2, ("events", "--service", "\x1b[31m\nerror: forged")
     yield 1, ("queue", "show")

@@ -23,6 +23,7 @@ from conversations_ops.cli import (
     settings,
     spark,
     status,
+    why,
 )
 from conversations_ops.cli import run as running
 from conversations_ops.cli.kafka_options import Group
@@ -45,6 +46,7 @@ app.add_typer(settings.app)
 app.add_typer(codes.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(status.app)
+app.add_typer(why.app)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
 app.add_typer(dialogs.app, name="dialogs")

@@ -1,0 +1,131 @@
+"""`conversations why`, with the real command line on a real Kafka: each cause is provoked, named, and mended by the command that it names."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from conversations import Client, Kafka
+from conversations.kafka.admin import apply
+from conversations_ops.cli.app import app
+from conversations_ops.operate.parked import parked_messages
+from conversations_ops.operate.queues import queues
+from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
+from tests.acceptance.support.command_line import Running
+from tests.acceptance.support.operator import Terminal
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+WHY = ("--reason", "INC-4711")
+
+
+class Night(Terminal):
+    """An operator who asks why, in this process, because many commands follow."""
+
+    def __call__(self, *arguments: str) -> tuple[int, dict[str, Any]]:
+        done = self._run(*arguments, "--json")
+        return done.exit_code, json.loads(done.stdout)
+
+    def text(self, *arguments: str) -> str:
+        return self._run(*arguments).output
+
+    def _run(self, *arguments: str) -> Result:
+        where = ["--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace]
+        return CliRunner().invoke(app, [*arguments, *where])
+
+    def why(self, conversation: str) -> tuple[int, dict[str, dict[str, Any]], str]:
+        code, told = self("why", conversation)
+        return code, {it["cause"]: it for it in told["causes"]}, told["next"] or ""
+
+    def obey(self, command: str) -> int:
+        """Run a command as it is printed."""
+        program, *arguments = command.split()
+        assert program == "conversations"
+        return self(*arguments)[0]
+
+
+def begin(client: Client, *entries: str, to: str = "fragile", lifetime: timedelta = timedelta(hours=5)) -> str:
+    with client.begin_dialog(to, SUMS, lifetime=lifetime) as dialog:
+        for entry in entries:
+            dialog.send(Entry(text=entry))
+    return dialog.id
+
+
+def test_each_cause_is_named_and_its_command_mends_it(kafka: Kafka, tmp_path: Path) -> None:
+    apply(kafka, [asker.declaration(), fragile.declaration()], 1, 1)
+    night = Night(kafka, tmp_path)
+    with Client(asker, kafka) as client, Running(kafka, tmp_path, "fragile:asker"):
+        waits = begin(client, "1")
+        until(lambda: night("dialogs", "show", waits)[0] == 0)
+        code, found, command = night.why(waits)
+        assert (code, "no worker of fragile has any partition" in found["no-owner"]["says"]) == (1, True)
+        assert found["unacknowledged"]["service"] == "asker"
+        assert command == ""
+        with Running(kafka, tmp_path, "fragile:fragile"):
+            until(lambda: night.why(waits)[:2] == (0, {}))
+            held(night, client, tmp_path)
+            tried_again(night, client)
+            off(night, client)
+            ends_soon(night, client)
+            over(night, client)
+    assert night("why", "0199c1f2-0000-7000-8000-000000000001")[0] == night("why", "nonsense")[0] == 2
+
+
+def held(night: Night, client: Client, out: Path) -> None:
+    one = begin(client, "1", "one", "10")
+    until(lambda: [it.behind for it in parked_messages(night.kafka, "fragile") if it.conversation == one] == [1])
+    code, found, command = night.why(one)
+    assert (code, next(iter(found))) == (1, "held")
+    assert "Entry #1 failed 1 time since" in found["held"]["says"]
+    assert "ValueError" in found["held"]["says"]
+    assert "1 record behind it" in found["held"]["says"]
+    text = night.text("why", one)
+    assert "asker -> fragile   CONVERSING at asker, PARKED at fragile" in text
+    assert f"next: {command}" in text
+    (out / "mended").touch()
+    assert night.obey(command) == 0
+    until(lambda: night.why(one)[:2] == (0, {}))
+
+
+def tried_again(night: Night, client: Client) -> None:
+    later = begin(client, "later", "2")
+    until(lambda: [it.behind for it in parked_messages(night.kafka, "fragile") if it.conversation == later] == [1])
+    code, found, _ = night.why(later)
+    assert (code, "it is tried again in" in found["retry-waits"]["says"]) == (0, True), "it goes on by itself"
+
+
+def off(night: Night, client: Client) -> None:
+    assert night("queue", "off", "fragile", *WHY)[0] == 0
+    waits = begin(client, "1")
+    until(lambda: any(it.messages for it in queues(night.kafka, "fragile")))
+    code, found, command = night.why(waits)
+    assert (code, "INC-4711" in found["queue-off"]["says"]) == (1, True)
+    assert "brake" not in found
+    assert night.obey(command) == 0
+    until(lambda: night.why(waits)[:2] == (0, {}))
+
+
+def ends_soon(night: Night, client: Client) -> None:
+    soon = begin(client, "nonsense", lifetime=timedelta(minutes=9))
+    until(lambda: [it for it in parked_messages(night.kafka, "fragile") if it.conversation == soon])
+    code, found, command = night.why(soon)
+    assert (code, "held" in found) == (1, True)
+    assert "the lifetime ends in 8m" in found["lifetime-near"]["says"]
+    assert "then 1 parked message becomes a dead letter" in found["lifetime-near"]["says"]
+    assert command.startswith("conversations dead-letters retry ")
+
+
+def over(night: Night, client: Client) -> None:
+    gone = begin(client, "nonsense")
+    until(lambda: [it for it in parked_messages(night.kafka, "fragile") if it.conversation == gone])
+    assert night("dialogs", "end", gone, "--service", "fragile", *WHY)[0] == 0
+    until(lambda: list(night.why(gone)[1]) == ["letters"])
+    code, _, command = night.why(gone)
+    assert code == 1
+    code, shown = night(*command.split()[1:])
+    assert (code, shown["conversation"]) == (0, gone)
+    assert night("dead-letters", "discard", shown["letter"], *WHY)[0] == 0
+    assert night.why(gone)[:2] == (0, {})

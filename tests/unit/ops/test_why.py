@@ -1,0 +1,161 @@
+"""The causes for which a dialog stalls, from facts."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conversations.protocol.command import Failed
+from conversations.protocol.parked import Parked
+from conversations.protocol.states import State
+from conversations_ops.operate.dialogs import Closed, Pile, Side, Waits
+from conversations_ops.operate.queues import Queue
+from conversations_ops.why.causes import _ORDER, NEAR, Cause, causes, headline, next_command
+from conversations_ops.why.facts import Facts
+
+NOW = 1_000_000_000_000
+ID = bytes(range(16))
+
+
+def side(**changed: Any) -> Side:
+    """The target's side of a dialog between loans and credit, at which nothing stalls."""
+    it = Side(
+        "credit",
+        2,
+        ID,
+        False,
+        State.CONVERSING,
+        "key",
+        "",
+        1,
+        3,
+        0,
+        0,
+        0,
+        contract="Checks",
+        peer="loans",
+        acknowledged=1,
+    )
+    return replace(it, **changed)
+
+
+def head(**changed: Any) -> Parked:
+    it = Parked(
+        "credit.queue-2-17", "credit", "id", False, "key", "Checks", "loans", Failed.MESSAGE, 2, "Check", b"", 4, NOW - 5, None, 3, 0,
+        "KeyError: 'score'", 1,
+    )  # fmt: skip
+    return it._replace(**changed)
+
+
+def facts(*sides: Side, **changed: Any) -> Facts:
+    queues = {
+        (name, number): Queue(name, number, "", 0, "", "", 0, 0, 0)
+        for name in ("loans", "credit")
+        for number in range(3)
+    }
+    everything = frozenset(range(3))
+    known = Facts(
+        sides, queues, {"loans": everything, "credit": everything}, {}, frozenset({"loans", "credit"}), (), NOW
+    )
+    return replace(known, **changed)
+
+
+def found(given: Facts) -> dict[str, Cause]:
+    told = causes(given, lambda at: f"<{at - NOW}>")
+    return {it.name: it for it in told}
+
+
+def piled(records: int) -> Pile:
+    return Pile(records, records)
+
+
+def test_a_dialog_that_goes_on_has_no_cause() -> None:
+    assert found(facts(side())) == {}
+    assert found(facts(side(closed=Closed(told=True, forget_at=0)))) == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "says"),
+    [
+        ({"waits": Waits(held=piled(2))}, "gap", "2 records arrived early: #3 is missing"),
+        ({"waits": Waits(delayed=piled(1))}, "delayed", "1 envelope waits for loans: its queue takes no records now"),
+        (
+            {"waits": Waits(delayed=piled(1)), "peer": "laons"},
+            "unknown-destination",
+            "has no service 'laons'; is it 'loans'?",
+        ),
+        ({"before": "0199c1f2"}, "pool", "when dialog 0199c1f2 is over"),
+        (
+            {"state": State.ERROR, "code": -8462, "description": "gone"},
+            "broken",
+            "broken with -8462 gone; on_error has not finished",
+        ),
+        ({"sent": 4}, "unacknowledged", "loans has not acknowledged 3 envelopes"),
+        ({"lifetime_ends": NOW + NEAR - 1}, "lifetime-near", f"the lifetime ends <{NEAR - 1}>"),
+        (
+            {"heads": [head()]},
+            "held",
+            "Check #2 failed 4 times since <-5>: KeyError: 'score'; 3 records behind it; it waits for your decision",
+        ),
+        ({"heads": [head(due=NOW + 9)]}, "retry-waits", "it is tried again <9>"),
+        ({"heads": [head(queue_off=True)]}, "brake", "Check #2 waits for the brake"),
+    ],
+)
+def test_each_cause_at_a_side_is_named(changed: dict[str, Any], name: str, says: str) -> None:
+    told = found(facts(side(**changed)))
+    assert list(told) == [name]
+    assert says in told[name].says
+
+
+def test_a_lifetime_that_ends_later_or_never_is_no_cause() -> None:
+    assert found(facts(side(lifetime_ends=NOW + NEAR))) == {}
+
+
+def test_what_is_true_of_a_partition_is_a_cause_for_its_dialogs() -> None:
+    queue = Queue("credit", 2, "rollbacks", NOW - 7, "", "", 5, 0, 0)
+    told = found(facts(side(heads=[head(queue_off=True)]), queues={("credit", 2): queue}))
+    assert list(told) == ["queue-off"], "the queue, and not the brake, holds the message"
+    assert told["queue-off"].next == "conversations queue on credit --reason WHY"
+    told = found(
+        facts(
+            side(),
+            side(service="loans", peer="credit", partition=0, initiator=True),
+            owned={"loans": frozenset({0}), "credit": frozenset({0, 1})},
+            unread={("credit", 2): 4},
+        )
+    )
+    assert list(told) == ["no-owner"]
+    assert "no worker of credit has partition 2, and 4 records wait in its queue" in told["no-owner"].says
+    assert list(found(facts(side(), unread={("credit", 2): 4}))) == ["unread"]
+    assert found(facts(side(), unread={("credit", 1): 4})) == {}, "the queue of another partition"
+
+
+def test_a_peer_that_has_no_side_yet_is_looked_at_as_a_service() -> None:
+    asks = side(service="loans", peer="credit", initiator=True, sent=1, acknowledged=0)
+    owned = {"loans": frozenset(range(3)), "credit": frozenset({1, 2})}
+    told = found(facts(asks, owned=owned))
+    assert list(told) == ["no-owner", "unacknowledged"]
+    assert "no worker of credit has partition 0" in told["no-owner"].says
+    assert "no-owner" not in found(facts(asks, side(), owned=owned)), (
+        "the side of the peer is known, and its partition has an owner"
+    )
+
+
+def test_causes_come_before_what_they_cause_and_the_command_is_for_a_person() -> None:
+    waits = side(service="loans", peer="credit", initiator=True, sent=3, acknowledged=0, before="0199c1f2")
+    told = causes(facts(waits, side(heads=[head()])), str)
+    assert [(it.name, it.service) for it in told] == [
+        ("held", "credit"),
+        ("pool", "loans"),
+        ("unacknowledged", "loans"),
+    ]
+    assert next_command(told) == "conversations dead-letters retry credit.queue-2-17 --reason WHY"
+    assert next_command(told[1:]) == "conversations why 0199c1f2"
+    assert next_command([]) == ""
+    assert len(set(_ORDER)) == len(_ORDER)
+
+
+def test_the_first_line_has_both_states() -> None:
+    asks = side(service="loans", peer="credit", initiator=True)
+    assert headline(facts(asks, side(heads=[head()]))) == "loans -> credit   CONVERSING at loans, PARKED at credit"
+    assert headline(facts(side(state=State.ERROR))) == "loans -> credit   ERROR at credit"
