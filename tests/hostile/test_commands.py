@@ -79,6 +79,8 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("apply", "tests.hostile.test_commands:desk", "--partitions", "1")
     yield 0, ("codes",)
     yield 2, ("codes", "\x1b[31m\nerror: forged")
+    yield 0, ("acl", "tests.hostile.test_commands:desk")
+    yield 2, ("acl", "tests.hostile.test_commands:desk", "--role", "\x1b[31m\nerror: forged")
     yield 0, ("settings",)
     yield 2, ("settings", "--setting", "\x1b[31m\nerror: forged=1")
     yield 3, ("broker", "status", "nobody")

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from conversations_ops.cli import (
+    acl,
     broker,
     codes,
     dead_letters,
@@ -43,6 +44,7 @@ app = typer.Typer(
 app.add_typer(running.app)
 app.add_typer(declarations.app)
 app.add_typer(settings.app)
+app.add_typer(acl.app)
 app.add_typer(codes.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(status.app)

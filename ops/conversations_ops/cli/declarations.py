@@ -54,7 +54,7 @@ def check(
     Exit codes: 0 complete, 1 with --strict if the release has effects, 2 a handler is missing, the release is refused, or the target
     cannot be found.
     """
-    with failures(as_json=as_json), _entered(targets) as given:
+    with failures(as_json=as_json), entered_all(targets) as given:
         found = [_summary(it.service) for it in given]
         lines = [_text(summary) for summary in found]
         answer: dict[str, Any] = {"services": found}
@@ -107,7 +107,7 @@ def apply(
     """
     given = settings_of(context)
     kafka = kafka_of(context, given)
-    with failures(as_json=as_json), _entered(targets) as found:
+    with failures(as_json=as_json), entered_all(targets) as found:
         from conversations.kafka import admin
 
         services = [it.service for it in found]
@@ -143,7 +143,8 @@ def _effects(kafka: Kafka, services: list[Service[Any]]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _entered(targets: list[str]) -> Iterator[list[Found]]:
+def entered_all(targets: list[str]) -> Iterator[list[Found]]:
+    """Enter all targets of a command, and leave them at the end of the block."""
     search_here()
     with HandlerLoop() as loop, contextlib.ExitStack() as stack:
         yield [stack.enter_context(entered(target, loop)) for target in targets]

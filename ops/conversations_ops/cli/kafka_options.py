@@ -167,6 +167,11 @@ def settings_of(context: typer.Context) -> Given:
     return found
 
 
+def namespace_of(context: typer.Context) -> str:
+    """Return the namespace of the command line, for commands that need no Kafka."""
+    return context.ensure_object(Options).namespace
+
+
 def kafka_of(context: typer.Context, settings: Given | None = None) -> Kafka:
     """Return the Kafka cluster of the options in the context of a command.
 
