@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,7 @@ def distributions(axes: Any, lines: Sequence[tuple[str, str, Sequence[float]]], 
         axes.plot(curve, shares, color=colour, label=label, linewidth=2)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(_thousands())
+    axes.xaxis.set_minor_formatter(_thousands(first=(2, 3, 5)))  # the default writes 2x10^1
     axes.set_ylim(0, 100)
     axes.set_xlabel("milliseconds", fontsize=10)
     axes.set_ylabel("% of the requests", fontsize=10)
@@ -87,7 +88,8 @@ def distributions(axes: Any, lines: Sequence[tuple[str, str, Sequence[float]]], 
     style(axes, title)
 
 
-def _thousands() -> Any:
+def _thousands(first: Collection[int] = range(10)) -> Any:
+    """Return a formatter that writes plain numbers, if their first digit is in ``first``."""
     from matplotlib.ticker import FuncFormatter
 
-    return FuncFormatter(lambda value, _: f"{value:,.0f}")
+    return FuncFormatter(lambda value, _: f"{value:,.0f}" if int(f"{value:e}"[0]) in first else "")
