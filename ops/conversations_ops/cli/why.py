@@ -23,7 +23,7 @@ def why(context: typer.Context, conversation: Id, as_json: Json = False) -> None
     """Say why a dialog does not go on: the causes at both sides in the order in which they act, and the next command.
 
     \b
-    Causes: queue-off, no-owner, held, brake, retry-waits, unread, gap, unknown-destination, delayed, pool, broken, unacknowledged,
+    Causes: queue-off, no-owner, held, brake, retry-waits, slow-handler, unread, gap, unknown-destination, delayed, pool, broken, unacknowledged,
     lifetime-near, letters.
 
     \b

@@ -44,7 +44,7 @@ def causes(facts: Facts, clock: Clock) -> list[Cause]:
 
 
 _ORDER = (
-    "queue-off", "no-owner", "held", "brake", "retry-waits", "unread", "gap", "unknown-destination", "delayed", "pool", "broken",
+    "queue-off", "no-owner", "held", "brake", "retry-waits", "slow-handler", "unread", "gap", "unknown-destination", "delayed", "pool", "broken",
     "unacknowledged", "lifetime-near", "letters",
 )  # fmt: skip
 """The names of all causes. The first ones are causes of the later ones."""
@@ -65,6 +65,9 @@ def _of_side(facts: Facts, it: Side, clock: Clock) -> Iterator[Cause]:
     if facts.other(it) is None and it.peer in facts.services:
         yield from _of_unknown_side(facts, it.peer, clock)
     yield from _of_heads(facts, it, clock)
+    if it.waits.waiting.records:
+        says = f"{_wait(it.waits.waiting.records, 'record')} for a handler that has not finished"
+        yield Cause("slow-handler", it.service, says)
     if it.waits.held.records:
         yield Cause(
             "gap", it.service, f"{counted(it.waits.held.records, 'record')} arrived early: #{it.accepted} is missing, and {it.service} has asked for it"
@@ -163,18 +166,12 @@ def _destination(facts: Facts, it: Side) -> Cause:
             "delayed",
             it.service,
             f"{waits}: its queue takes no records now",
-            next=f"conversations why {shlex.quote(it.peer)}",
+            next=f"conversations queue show {shlex.quote(it.peer)}",
         )
     near = difflib.get_close_matches(it.peer, facts.services, 1)
-    guess = f"; is it {near[0]!r}?" if near else ""
-    command = f"conversations dialogs end {it.name} --service {shlex.quote(it.service)} {REASON}"
-    return Cause(
-        "unknown-destination",
-        it.service,
-        f"{waits}: the namespace has no service {it.peer!r}{guess}",
-        needs_person=True,
-        next=command,
-    )
+    guess = f"; is it {near[0]!r}?" if near else "."
+    says = f"{waits}: the namespace has no service {it.peer!r}{guess} Apply it, or end the dialog"
+    return Cause("unknown-destination", it.service, says, needs_person=True)
 
 
 def _of_letters(facts: Facts) -> Iterator[Cause]:
@@ -202,4 +199,6 @@ def headline(facts: Facts) -> str:
 
 
 def _state(it: Side) -> str:
+    if it.closed is not None and it.code:
+        return f"OVER WITH {it.code}"
     return "PARKED" if it.heads else STATES[it.state].upper()

@@ -84,6 +84,7 @@ def test_a_dialog_that_goes_on_has_no_cause() -> None:
             "unknown-destination",
             "has no service 'laons'; is it 'loans'?",
         ),
+        ({"waits": Waits(waiting=piled(1))}, "slow-handler", "1 record waits for a handler that has not finished"),
         ({"before": "0199c1f2"}, "pool", "when dialog 0199c1f2 is over"),
         (
             {"state": State.ERROR, "code": -8462, "description": "gone"},
@@ -158,4 +159,6 @@ def test_causes_come_before_what_they_cause_and_the_command_is_for_a_person() ->
 def test_the_first_line_has_both_states() -> None:
     asks = side(service="loans", peer="credit", initiator=True)
     assert headline(facts(asks, side(heads=[head()]))) == "loans -> credit   CONVERSING at loans, PARKED at credit"
+    gone = side(closed=Closed(told=True, forget_at=0), code=-8489)
+    assert headline(facts(asks, gone)) == "loans -> credit   CONVERSING at loans, OVER WITH -8489 at credit"
     assert headline(facts(side(state=State.ERROR))) == "loans -> credit   ERROR at credit"
