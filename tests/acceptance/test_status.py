@@ -29,6 +29,12 @@ def untold(done: int, total: int) -> None:
     assert done <= total
 
 
+def at_rest(kafka: Kafka) -> bool:
+    """Return True if both sides of every dialog have acknowledged all that they got, so that two looks see the same."""
+    every = dialogs(kafka, "", Selector())
+    return len(every) == 12 and all(it.sent == it.acknowledged for it in every)
+
+
 @dataclass
 class Model:
     """A read model in a directory of the test."""
@@ -61,6 +67,7 @@ def model(kafka: Kafka, tmp_path: Path) -> Iterator[Model]:
                 for entry in ("1", second, "10"):
                     dialog.send(Entry(text=entry))
         until(lambda: sum(it.behind for it in parked_messages(kafka, "fragile")) == 6)
+        until(lambda: at_rest(kafka))
         yield Model(kafka, tmp_path / "model")
 
 
