@@ -160,7 +160,7 @@ def fail(
     said = active.endpoint.fail(code, description)
     if said is not None:
         _say(partition, active, said)
-    elif lost_end:
+    elif lost_end and active.endpoint.state is State.ERROR:
         tell_broken(partition, active)
     conclude(partition, active)
 
