@@ -118,8 +118,9 @@ def remaining(partition: Partition, active: Active) -> list[Remaining]:
 def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int, bool]:
     """Turn the messages that the peer has not accepted into dead letters of this side, because the dialog is over.
 
-    Return the number of the messages, and True if this side's END is dropped. A delayed END is dropped and counted, except one: an initiator that has ended may keep envelopes that this target did not accept. The
-    END is the last word that it waits for. ``told`` is False after a cleanup, which tells the peer nothing.
+    Return the number of the messages, and True if this side's END is dropped. A delayed END is dropped and counted, except one: an initiator
+    that has ended may keep envelopes that this target did not accept. The END is the last word that it waits for. ``told`` is False after a
+    cleanup, which tells the peer nothing.
     """
     left = remaining(partition, active)
     partition.unacknowledged.forget(active)

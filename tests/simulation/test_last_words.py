@@ -74,6 +74,16 @@ class Dialog:
         self.sim.broker.stop = is_missing
         self.do("caller", self.line(size))
 
+    def break_while_the_end_is_tried_again(self, size: int = 1) -> None:
+        """Let the desk end after a message of a size, and break in the step that tries its delayed END again. The caller's queue is away."""
+        self.lose()
+        self.do("caller", self.line())
+        self.sim.advance(SECOND)
+        self.do("desk", self.line(size), End())
+        self.sim.advance(8 * SECOND)
+        self.sim.clock.advance(25_000_000)  # the desk does no step meanwhile, so that several deadlines pass together
+        self.sim.run()
+
     @property
     def tombstones(self) -> dict[str, rows.Tombstone]:
         """What is left of both sides, which must be over."""
@@ -238,13 +248,7 @@ def test_a_break_in_the_step_that_tries_a_delayed_end_again_is_told(on_error: in
     with begun(on_error=on_error) as dialog:
         sim = dialog.sim
         with dialog.away("caller"):
-            dialog.lose()
-            dialog.do("caller", dialog.line())
-            sim.advance(SECOND)
-            dialog.do("desk", dialog.line(), End())
-            sim.advance(8 * SECOND)
-            sim.clock.advance(25_000_000)  # the desk does no step meanwhile, so that several deadlines pass together
-            sim.run()
+            dialog.break_while_the_end_is_tried_again()
             for it in sim.parked("desk"):
                 sim.decide(it, "skip")
             sim.run()
@@ -262,13 +266,7 @@ def test_a_broken_side_whose_delayed_end_is_dropped_with_a_refused_message_tells
     with begun(on_error=FAILING) as dialog:
         sim = dialog.sim
         with dialog.away("caller"):
-            dialog.lose()
-            dialog.do("caller", dialog.line())
-            sim.advance(SECOND)
-            dialog.do("desk", dialog.line(2_000), End())
-            sim.advance(8 * SECOND)
-            sim.clock.advance(25_000_000)
-            sim.run()
+            dialog.break_while_the_end_is_tried_again(2_000)
             assert [it.what for it in sim.parked("desk")] == ["ERROR"]
             records.pass_all(sim)
             sim.broker.limits[service_topic(sim.broker.namespace, "caller", QUEUE)] = 1_000

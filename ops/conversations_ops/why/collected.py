@@ -21,20 +21,18 @@ MOST = 10_000
 """Number of unread records after which the count ends."""
 
 
-def facts_of(kafka: Kafka, conversation: bytes, service: str = "") -> Facts:
+def facts_of(kafka: Kafka, conversation: bytes) -> Facts:
     """Collect what is known about a dialog.
 
     Args:
         kafka: the cluster and namespace.
         conversation: the id of the dialog.
-        service: a service that has a side. Then only its state and that of its peer are read.
 
     Raises:
         LookupError: no service has a side of this dialog.
-        DeclarationError: there is no such service.
         LogError: a topic or a group cannot be read.
     """
-    sides = sides_of(kafka, conversation, service)
+    sides = sides_of(kafka, conversation)
     known = frozenset(read_catalog(kafka).services)
     names = sorted({it.service for it in sides} | {it.peer for it in sides} & known)
     return Facts(
