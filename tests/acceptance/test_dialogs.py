@@ -8,23 +8,36 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
+from conversations_ops.cli.app import app
 from conversations_ops.operate.parked import parked_messages
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.acceptance.support.command_line import Running
-from tests.acceptance.support.operator import NearTerminal
+from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
 WHY = ("--reason", "INC-4711")
 
 
-class Desk(NearTerminal):
-    """The terminal of an operator, and the ids of two dialogs whose second entry is held."""
+class Desk(Terminal):
+    """The terminal of an operator in this process, because many commands follow; and the ids of two dialogs whose second entry is held."""
 
     ids: list[str]
+
+    def __call__(self, *arguments: str) -> tuple[int, dict[str, Any]]:
+        done = self._run(*arguments, "--json")
+        return done.exit_code, json.loads(done.stdout)
+
+    def text(self, *arguments: str) -> str:
+        return self._run(*arguments).output
+
+    def _run(self, *arguments: str) -> Result:
+        where = ["--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace]
+        return CliRunner().invoke(app, [*arguments, *where])
 
     def sides(self, conversation: str) -> dict[str, Any]:
         code, told = self("dialogs", "show", conversation)

@@ -1,26 +1,40 @@
 """`conversations why`, with the real command line on a real Kafka: each cause is provoked, named, and mended by the command that it names."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
+from conversations_ops.cli.app import app
 from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.queues import queues
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.acceptance.support.command_line import Running
-from tests.acceptance.support.operator import NearTerminal
+from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 WHY = ("--reason", "INC-4711")
 
 
-class Night(NearTerminal):
-    """An operator who asks why."""
+class Night(Terminal):
+    """An operator who asks why, in this process, because many commands follow."""
+
+    def __call__(self, *arguments: str) -> tuple[int, dict[str, Any]]:
+        done = self._run(*arguments, "--json")
+        return done.exit_code, json.loads(done.stdout)
+
+    def text(self, *arguments: str) -> str:
+        return self._run(*arguments).output
+
+    def _run(self, *arguments: str) -> Result:
+        where = ["--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace]
+        return CliRunner().invoke(app, [*arguments, *where])
 
     def why(self, conversation: str) -> tuple[int, dict[str, dict[str, Any]], str]:
         code, told = self("why", conversation)

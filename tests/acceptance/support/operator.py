@@ -7,10 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner, Result
-
 from conversations import Kafka
-from conversations_ops.cli.app import app
 from tests.acceptance.support.command_line import PROGRAM, conversations, environment
 
 
@@ -42,18 +39,3 @@ class Terminal:
             *arguments, "--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace, out=self.out
         )
         return done.stdout + done.stderr
-
-
-class NearTerminal(Terminal):
-    """A terminal whose commands run in this process, for tests with many commands."""
-
-    def __call__(self, *arguments: str) -> tuple[int, dict[str, Any]]:
-        done = self._run(*arguments, "--json")
-        return done.exit_code, json.loads(done.stdout)
-
-    def text(self, *arguments: str) -> str:
-        return self._run(*arguments).output
-
-    def _run(self, *arguments: str) -> Result:
-        where = ["--bootstrap", self.kafka.bootstrap, "--namespace", self.kafka.namespace]
-        return CliRunner().invoke(app, [*arguments, *where])
