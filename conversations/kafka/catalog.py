@@ -102,7 +102,7 @@ def read_catalog(
         raise UnknownNamespace(
             f"namespace {kafka.namespace!r} has no catalog: run 'conversations apply' for its services, or give another --namespace"
         )
-    rows, catalog.next_offset = read_all(kafka, admin, topic, catalog.next_offset, patience)
+    rows, catalog.next_offset = read_all(kafka, topic, catalog.next_offset, patience)
     catalog.take(rows)
     return catalog
 

@@ -13,7 +13,7 @@ from conversations.durations import SECOND
 from conversations.errors import CutOff, InDoubt, KafkaNotReady, KafkaUnreachable, LogError
 from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
-from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, describe_topics, make_admin
+from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, describe_topics
 from conversations.kafka.consumer import Inputs
 from conversations.kafka.logins import is_there
 from conversations.kafka.offsets import ask_offset
@@ -146,7 +146,7 @@ class KafkaConnection:
         """Begin to read the state partition at offset ``since``, or at its start if ``since`` is None."""
         names = (self._group, self._queue, self._state)
         # A new client is made, because an older client may still be connected to a broker that was cut off from the others.
-        return KafkaRestore(self.kafka, make_admin(self.kafka), names, partition, since)
+        return KafkaRestore(self.kafka, names, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
         """Start reading the queue and the commands of an assigned partition from ``positions``."""
@@ -231,8 +231,7 @@ class KafkaConnection:
         return self._end(self._commands, partition)
 
     def _end(self, topic: str, partition: int) -> int:
-        with self._admin.request() as client:
-            return ask_offset(self.kafka, client, topic, partition)
+        return ask_offset(self.kafka, topic, partition)
 
     def queue_read_to(self, partition: int) -> int:
         """Return the offset at which ``poll`` last reached the end of the queue partition.

@@ -86,8 +86,7 @@ class StateTables:
         self._kafka, self._service, self._kinds = kafka, service, kinds
         self._fresh_for = periods.deletes_kept / 2 / SECOND
         self._topic = service_topic(kafka.namespace, service, STATE)
-        self._admin = Admin(kafka)
-        self._catalog = CatalogReader(kafka, self._admin)
+        self._catalog = CatalogReader(kafka, Admin(kafka))
         self._partitions: dict[int, _Partition] = {}
         self._letters: dict[int, _Letters] = {}
 
@@ -136,18 +135,15 @@ class StateTables:
     def _read_on(self, number: int, partition: _Partition) -> None:
         if time.monotonic() - partition.read_at > self._fresh_for:
             partition.forget()
-        with self._admin.request() as client:
-            end = ask_offset(self._kafka, client, self._topic, number, timeout=PATIENCE)
-            if end < partition.next_offset:
-                partition.forget()
-            found = read_all(self._kafka, client, self._topic, partition.next_offset, PATIENCE, number)
-        partition.take(*found)
+        end = ask_offset(self._kafka, self._topic, number, timeout=PATIENCE)
+        if end < partition.next_offset:
+            partition.forget()
+        partition.take(*read_all(self._kafka, self._topic, partition.next_offset, PATIENCE, number))
 
     def _read_letters(self, number: int, letters: _Letters) -> None:
         topic = service_topic(self._kafka.namespace, self._service, DEAD_LETTER)
-        with self._admin.request() as client:
-            first = ask_offset(self._kafka, client, topic, number, first=True, timeout=PATIENCE)
-            end = ask_offset(self._kafka, client, topic, number, timeout=PATIENCE)
+        first = ask_offset(self._kafka, topic, number, first=True, timeout=PATIENCE)
+        end = ask_offset(self._kafka, topic, number, timeout=PATIENCE)
         if letters.next_offset is None or end < letters.next_offset:
             letters.next_offset = max(first, end - LETTERS)
             letters.found.clear()

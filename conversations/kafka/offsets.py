@@ -4,22 +4,21 @@ There are three kinds of offsets. The **log end** is after all records, also aft
 lower than the log end if a transaction is open. All records before the decided end are committed or aborted, for all readers. The
 **committed** offset of a group is the position that the group has stored.
 
-For the offsets of a group, this module uses a consumer that is not a member of the group. An admin client must not be used: if the
-coordinator has moved, librdkafka 2.16 looks for the new coordinator by the group id of the client. An admin client has no group id, so
-the process would end with a segmentation fault.
+This module asks with consumers that are members of no group. An admin client must not be used, because librdkafka 2.16 may then end
+the process with a segmentation fault, in two ways. If the coordinator of a group has moved, librdkafka looks for the new one by the
+group id of the client, and an admin client has none. And the admin client's own request for offsets keeps on using a record that
+another thread frees as soon as metadata arrive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka import admin as confluent_admin
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from conversations.config import Kafka
 from conversations.errors import LogError
@@ -27,7 +26,7 @@ from conversations.kafka.clients import REQUEST_TIMEOUT, describe_topics, make_a
 from conversations.kafka.retrying import AGAIN, is_unsure, looked_for, patiently
 from conversations.protocol.topics import QUEUE, service_topic
 
-SPEC: Any = confluent_admin.OffsetSpec  # type: ignore[attr-defined]  # exported at run time, not in its types
+T = TypeVar("T")
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
@@ -35,6 +34,9 @@ Offsets = dict[Place, int]
 
 OPEN_FOR = 30.0
 """Seconds to wait for the end of an open transaction: three times the transaction time-out of a worker."""
+
+ALONE = 2.0
+"""Seconds for the answer about one partition, if the question about many partitions had no answer."""
 
 LED_WITHIN = 30.0
 """Seconds that jobs and commands wait for the leader of a partition. A busy broker may need many seconds to become the leader."""
@@ -46,41 +48,7 @@ WITH_ROW = "with the row"
 # -- one partition ---------------------------------------------------------------------------------------------------
 
 
-def list_offset(
-    admin: AdminClient,
-    topic: str,
-    partition: int,
-    *,
-    first: bool = False,
-    committed: bool = False,
-    timeout: float = REQUEST_TIMEOUT,
-) -> Future[Any]:
-    """Ask for the first or the end offset of a partition. The end is the decided end if ``committed`` is true, else the log end."""
-    where = TopicPartition(topic, partition)
-    spec = SPEC.earliest() if first else SPEC.latest()
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    return admin.list_offsets({where: spec}, isolation_level=level, request_timeout=timeout)[where]
-
-
-def answered(future: Future[Any], timeout: float | None = None) -> int:
-    """Return the offset in an answer of ``list_offset``.
-
-    For a partition whose leader is changing, librdkafka may return -1001 without an error. Valid offsets are never
-    negative.
-
-    Raises:
-        KafkaException: the request failed, or the offset is negative (``OFFSET_NOT_AVAILABLE``).
-        TimeoutError: there was no answer within ``timeout`` seconds.
-    """
-    offset = int(future.result(timeout).offset)
-    if offset < 0:
-        raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, f"the answer has the offset {offset}"))
-    return offset
-
-
-def ask_offset(
-    kafka: Kafka, admin: AdminClient, topic: str, partition: int, *, first: bool = False, timeout: float | None = None
-) -> int:
+def ask_offset(kafka: Kafka, topic: str, partition: int, *, first: bool = False, timeout: float | None = None) -> int:
     """Return the log end of a partition, or its first offset. Repeat the request as long as the broker does not know the offset.
 
     ``timeout`` is the number of seconds for the request. If ``timeout`` is given, the login is not checked after
@@ -91,17 +59,28 @@ def ask_offset(
         LogError: the partition does not exist, or a right is missing.
     """
     seconds = REQUEST_TIMEOUT if timeout is None else timeout
-    clients = _clients(kafka, admin)
-
-    def ask() -> int:
-        client = next(clients)  # kept until the answer: futures of a freed client never resolve
-        return answered(list_offset(client, topic, partition, first=first, timeout=seconds))
-
+    place, question = (topic, partition), FIRST if first else END
     try:
-        return patiently(ask, seconds, again=is_unsure, pause=AGAIN)
+        return patiently(
+            lambda: _answer(kafka, [place], question, seconds)[place], seconds, again=is_unsure, pause=AGAIN
+        )
     except KafkaException as failure:
         at_once = timeout is not None
         raise translated(kafka, f"offsets of {topic} cannot be listed", failure, at_once=at_once) from failure
+
+
+def ask_bounds(kafka: Kafka, topic: str, partition: int) -> Future[tuple[int, int]]:
+    """Ask for the first offset and the log end of a partition on a new thread, for callers that must not wait.
+
+    The future raises ``KafkaException`` if there is no answer within ``REQUEST_TIMEOUT`` seconds.
+    """
+    place = (topic, partition)
+
+    def ask() -> tuple[int, int]:
+        first, end = (_answer(kafka, [place], question, REQUEST_TIMEOUT)[place] for question in (FIRST, END))
+        return first, end
+
+    return _on_thread(ask, f"bounds of {topic}")
 
 
 # -- many partitions -------------------------------------------------------------------------------------------------
@@ -142,8 +121,7 @@ class Ends:
 
     def __init__(self, kafka: Kafka, topics: Iterable[str]) -> None:
         self._kafka = kafka
-        self._admin: AdminClient = make_admin(kafka)
-        found = describe_topics(self._admin, kafka, sorted(set(topics)))
+        found = describe_topics(make_admin(kafka), kafka, sorted(set(topics)))
         missing = sorted(name for name, topic in found.items() if topic is None)
         if missing:
             raise LogError(f"no topic {missing[0]!r}: run 'conversations apply'")
@@ -154,17 +132,17 @@ class Ends:
 
     def first(self) -> Offsets:
         """Return the offset at which the log of each partition begins."""
-        return self._ask(_Question(SPEC.earliest()))
+        return self._ask(FIRST)
 
     def since(self, millis: int) -> Offsets:
         """Return the offset of each partition's first record at this time or later, or the decided end if there is no such record."""
-        found = self._ask(_Question(SPEC.for_timestamp(millis), least=-1))
+        found = self._ask(_Question(millis, least=-1))
         ends = self.decided() if min(found.values(), default=0) < 0 else found
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
     def decided(self) -> Offsets:
         """Return the decided end of each partition: all records at lower offsets are committed or aborted, for all readers."""
-        return self._ask(_Question(SPEC.latest(), IsolationLevel.READ_COMMITTED))
+        return self._ask(DECIDED)
 
     def decided_by_now(self) -> Offsets:
         """Wait until every transaction that is in the log now is decided. Then return the decided end of each partition.
@@ -175,7 +153,7 @@ class Ends:
         Raises:
             LogError: a transaction stays open.
         """
-        goal = self._ask(_Question(SPEC.latest()))
+        goal = self._ask(END)
         found = looked_for(
             self.decided,
             lambda now: all(now[place] >= offset for place, offset in goal.items()),
@@ -192,7 +170,7 @@ class Ends:
         return found
 
     def _ask(self, question: _Question) -> Offsets:
-        return _ask_offsets(self._kafka, self._admin, self._places, question)
+        return _ask_offsets(self._kafka, self._places, question)
 
 
 def partitions_of(kafka: Kafka, topics: Sequence[str]) -> list[Place]:
@@ -215,19 +193,43 @@ def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
         KafkaUnreachable: no broker answered.
         LogError: a partition does not exist, or a right is missing.
     """
-    return _ask_offsets(kafka, make_admin(kafka), places, _Question(SPEC.latest()))
+    return _ask_offsets(kafka, places, END)
+
+
+def ask_decided(kafka: Kafka, places: Sequence[Place]) -> Future[Offsets]:
+    """Ask for decided ends on a new thread, for callers that must not wait. Partitions without an answer are left out."""
+
+    def ask() -> Offsets:
+        try:
+            return _answer(kafka, places, DECIDED, REQUEST_TIMEOUT)
+        except KafkaException:  # one partition without a leader must not hide the others
+            return dict(chain.from_iterable(map(alone, places)))
+
+    def alone(place: Place) -> Iterable[tuple[Place, int]]:
+        try:
+            return _answer(kafka, [place], DECIDED, ALONE).items()
+        except KafkaException:
+            return ()
+
+    return _on_thread(ask, "decided ends")
 
 
 class _Question(NamedTuple):
     """A request for one kind of offset. The kind is the same for all partitions."""
 
-    spec: Any
-    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    at: int
+    """Milliseconds since 1970, or one of Kafka's names for the first offset and for the end."""
+    isolation: str = "read_uncommitted"
     least: int = 0
     """Lowest valid answer. If an answer is lower, the broker does not know the offset yet."""
 
 
-def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], question: _Question) -> Offsets:
+FIRST = _Question(OFFSET_BEGINNING)
+END = _Question(OFFSET_END)
+DECIDED = _Question(OFFSET_END, "read_committed")
+
+
+def _ask_offsets(kafka: Kafka, places: Sequence[Place], question: _Question) -> Offsets:
     """Return the offsets of partitions. Repeat the request while a broker does not know an offset.
 
     Raises:
@@ -235,26 +237,69 @@ def _ask_offsets(kafka: Kafka, admin: AdminClient, places: Sequence[Place], ques
         KafkaNotReady: partitions had no leader for ``LED_WITHIN`` seconds.
         LogError: a partition does not exist, or a right is missing.
     """
-    asked = {TopicPartition(*place): question.spec for place in places}
-    clients = _clients(kafka, admin)
-
-    def ask() -> Offsets:
-        client = next(clients)  # kept until the answer: futures of a freed client never resolve
-        futures = client.list_offsets(asked, isolation_level=question.isolation, request_timeout=REQUEST_TIMEOUT)
-        found = {(at.topic, at.partition): int(future.result().offset) for at, future in futures.items()}
-        if min(found.values()) < question.least:
-            raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, "an answer has no offset"))
-        return found
-
     try:
-        return patiently(ask, LED_WITHIN, again=is_unsure, pause=AGAIN) if asked else {}
+        return patiently(
+            lambda: _answer(kafka, places, question, REQUEST_TIMEOUT), LED_WITHIN, again=is_unsure, pause=AGAIN
+        )
     except KafkaException as failure:
         raise translated(kafka, "offsets cannot be listed", failure) from failure
 
 
-def _clients(kafka: Kafka, admin: AdminClient) -> Iterator[AdminClient]:
-    """Yield a client for each attempt: first ``admin``, then new clients. An old client may continue to ask a former leader."""
-    return chain([admin], iter(lambda: make_admin(kafka), None))
+def _answer(kafka: Kafka, places: Sequence[Place], question: _Question, timeout: float) -> Offsets:
+    """Ask with a new client: an old client may continue to ask a former leader.
+
+    Raises:
+        KafkaException: there was no answer within ``timeout`` seconds, or an answer has no offset.
+    """
+    if not places:
+        return {}
+    consumer = make_consumer(kafka, {"group.id": "offsets", "isolation.level": question.isolation})
+    try:
+        found = consumer.offsets_for_times([TopicPartition(*place, question.at) for place in places], timeout)
+    except KafkaException as failure:
+        if failure.args[0].code() != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - librdkafka's name
+            raise
+        # A broker that has just started knows no topics for a moment.
+        raise KafkaException(KafkaError(KafkaError._NOENT, "no leader is known")) from failure  # noqa: SLF001
+    finally:
+        consumer.close()
+    return known(found, question.least)
+
+
+def known(found: Iterable[TopicPartition], least: int = 0) -> Offsets:
+    """Return the offsets in an answer.
+
+    For a partition whose leader is changing, librdkafka may return -1001 without an error. Valid offsets are never
+    negative.
+
+    Raises:
+        KafkaException: a partition has an error, or an offset lower than ``least`` (``OFFSET_NOT_AVAILABLE``).
+    """
+    offsets: Offsets = {}
+    for partition in found:
+        if partition.error is not None:
+            raise KafkaException(partition.error)
+        if partition.offset < least:
+            raise KafkaException(
+                KafkaError(KafkaError.OFFSET_NOT_AVAILABLE, f"the answer has the offset {partition.offset}")
+            )
+        offsets[partition.topic, partition.partition] = partition.offset
+    return offsets
+
+
+def _on_thread(call: Callable[[], T], name: str) -> Future[T]:
+    """Run a call on a new thread. The future has its result or its exception."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as failure:  # noqa: BLE001 - the caller must get every exception
+            future.set_exception(failure)
+
+    Thread(target=run, name=name, daemon=True).start()
+    return future
 
 
 # -- consumer groups -------------------------------------------------------------------------------------------------
@@ -279,17 +324,7 @@ def committed(kafka: Kafka, group: str, places: Sequence[Place], *, stable: bool
 
 def ask_committed(kafka: Kafka, group: str, places: Sequence[Place]) -> Future[list[TopicPartition]]:
     """Ask for the stable offsets of a group on a new thread, for callers that must not wait."""
-    future: Future[list[TopicPartition]] = Future()
-    future.set_running_or_notify_cancel()
-
-    def ask() -> None:
-        try:
-            future.set_result(committed(kafka, group, places))
-        except BaseException as failure:  # noqa: BLE001 - the caller must get every exception
-            future.set_exception(failure)
-
-    Thread(target=ask, name=f"offsets of {group}", daemon=True).start()
-    return future
+    return _on_thread(lambda: committed(kafka, group, places), f"offsets of {group}")
 
 
 def positions_of(kafka: Kafka, service: str) -> Mapping[Place, int]:

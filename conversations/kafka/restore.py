@@ -15,14 +15,13 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
 from conversations.errors import KafkaNotReady, LogError, StaleAnswer
 from conversations.kafka import rights
-from conversations.kafka.clients import make_admin, make_consumer, no_answer, translated
+from conversations.kafka.clients import make_consumer, no_answer, translated
 from conversations.kafka.failures import describe, harmless_to_readers, out_of_range, passing
-from conversations.kafka.offsets import WITH_ROW, answered, ask_committed, ask_offset, list_offset
+from conversations.kafka.offsets import WITH_ROW, ask_bounds, ask_committed, ask_offset
 from conversations.ports import Restored
 
 PATIENCE = 0.05
@@ -160,19 +159,17 @@ class KafkaRestore:
     other order it could miss a commit that happens between two steps.
     """
 
-    def __init__(
-        self, kafka: Kafka, admin: AdminClient, service: tuple[str, str, str], partition: int, since: int | None
-    ) -> None:
+    def __init__(self, kafka: Kafka, service: tuple[str, str, str], partition: int, since: int | None) -> None:
         self.committed: int | None = None
         self.with_row = False
         """True if an owner committed the group's offset, in one transaction with the partition's row."""
         self.from_start = False
         """True if the reading began at the start of the log. Then an older local copy must be thrown away before the rows are used."""
-        self._kafka, self._admin = kafka, admin
+        self._kafka = kafka
         self._group, self._queue, self._state = service
         self._partition, self._since = partition, since
         self._step: Callable[[int], Restored] = self._ask_committed
-        self._futures: list[Future[Any]] = []
+        self._future: Future[Any] | None = None
         self._reader: BoundedReader | None = None
         self._deadline = monotonic() + STUCK_AFTER
 
@@ -193,13 +190,13 @@ class KafkaRestore:
             self._reader.close()
 
     def _ask_committed(self, limit: int) -> Restored:
-        self._futures = [ask_committed(self._kafka, self._group, [(self._queue, self._partition)])]
+        self._future = ask_committed(self._kafka, self._group, [(self._queue, self._partition)])
         self._step = self._take_committed
         return self._step(limit)
 
     def _take_committed(self, limit: int) -> Restored:
         try:
-            (found,) = self._futures[0].result(PATIENCE)
+            (found,) = self._answer(PATIENCE)
         except NotYet:
             return self._nothing()
         except KafkaException as failure:
@@ -219,20 +216,17 @@ class KafkaRestore:
                 f"offsets of {self._queue} and {self._state} cannot be read for {self._group}{need}: {describe(error)}"
             ) from cause
         self._step = self._ask_committed
-        if error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
-            # librdkafka (issue 5511) may continue to ask a broker that left the cluster. A new client finds the right broker.
-            self._admin = make_admin(self._kafka)
         sleep(UNSTABLE_PAUSE)
         return self._nothing()
 
     def _ask_bounds(self, limit: int) -> Restored:
-        self._futures = [list_offset(self._admin, self._state, self._partition, first=first) for first in (True, False)]
+        self._future = ask_bounds(self._kafka, self._state, self._partition)
         self._step = self._take_bounds
         return self._step(limit)
 
     def _take_bounds(self, limit: int) -> Restored:
         try:
-            start, end = (answered(future, PATIENCE / 2) for future in self._futures)
+            start, end = self._answer(PATIENCE)
         except NotYet:
             return self._nothing()
         except KafkaException as failure:
@@ -255,18 +249,22 @@ class KafkaRestore:
         try:
             rows = reader.read(limit)
         except StandsStill:
-            ask_offset(self._kafka, self._admin, self._state, self._partition)  # raises if no broker answers
+            ask_offset(self._kafka, self._state, self._partition)  # raises if no broker answers
             raise
         if reader.done:
             reader.close()
         return Restored(rows, reader.done, reader.next_offset)
+
+    def _answer(self, seconds: float) -> Any:
+        assert self._future is not None
+        return self._future.result(seconds)
 
     def _nothing(self) -> Restored:
         return Restored((), False, self._since or 0)
 
 
 def read_all(
-    kafka: Kafka, admin: AdminClient, topic: str, start: int = 0, patience: float | None = None, partition: int = 0
+    kafka: Kafka, topic: str, start: int = 0, patience: float | None = None, partition: int = 0
 ) -> tuple[Rows, int]:
     """Read a partition of a small topic from offset ``start`` to its end. Return its rows and the next offset.
 
@@ -277,10 +275,10 @@ def read_all(
         KafkaUnreachable: no broker answered.
         LogError: the topic cannot be read.
     """
-    end = ask_offset(kafka, admin, topic, partition, timeout=patience)
+    end = ask_offset(kafka, topic, partition, timeout=patience)
     if start >= end:
         return [], start
-    first = ask_offset(kafka, admin, topic, partition, first=True, timeout=patience)
+    first = ask_offset(kafka, topic, partition, first=True, timeout=patience)
     reader = BoundedReader(kafka, topic, partition, max(start, first), end, patience)
     rows: Rows = []
     try:

@@ -10,14 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from time import monotonic
-from typing import Any
-
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.kafka.clients import make_admin
-from conversations.kafka.offsets import Place, answered, list_offset
+from conversations.kafka.offsets import Offsets, Place, ask_decided
 
 LOOKED_AT = 10.0
 """Seconds between two checks. An input stands still if Kafka had more records at one check, and the next check finds the same position."""
@@ -28,8 +23,7 @@ class Standstill:
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
-        self._client: AdminClient | None = None
-        self._asked: dict[Place, Future[Any]] = {}
+        self._asked: Future[Offsets] | None = None
         self._last: Mapping[Place, int] = {}
         """Positions of the inputs at the last check."""
         self._behind: dict[Place, int] = {}
@@ -38,7 +32,7 @@ class Standstill:
 
     def due(self) -> bool:
         """Return True if it is time for a check, or if answers may have come."""
-        return bool(self._asked) or monotonic() >= self._due_at
+        return self._asked is not None or monotonic() >= self._due_at
 
     def look(self, positions: Mapping[Place, int]) -> list[Place]:
         """Return the inputs that stand still. Call this when ``poll`` has returned no records.
@@ -46,25 +40,19 @@ class Standstill:
         Args:
             positions: next offset of each input that is not paused.
         """
-        if self._asked:
-            if all(future.done() for future in self._asked.values()):
-                self._take_answers()
+        if self._asked is not None:
+            if self._asked.done():
+                self._take_answers(self._asked.result())
             return []
         still = [place for place, before in self._behind.items() if positions.get(place) == before]
         quiet = [place for place, at in positions.items() if self._last.get(place) == at]
         self._last, self._behind, self._due_at = positions, {}, monotonic() + LOOKED_AT
         if quiet and not still:
-            self._client = make_admin(self._kafka)
-            self._asked = {place: list_offset(self._client, *place, committed=True) for place in quiet}
+            self._asked = ask_decided(self._kafka, quiet)
         return still
 
-    def _take_answers(self) -> None:
-        for place, future in self._asked.items():
-            try:
-                end = answered(future)
-            except KafkaException:
-                continue  # no broker answers, or a right is missing; other calls report the failure
-            if end > self._last[place]:
-                self._behind[place] = self._last[place]
-        self._asked, self._client = {}, None
+    def _take_answers(self, ends: Offsets) -> None:
+        # A partition without an answer is left out: other calls report that no broker answers, or that a right is missing.
+        self._behind = {place: self._last[place] for place, end in ends.items() if end > self._last[place]}
+        self._asked = None
         self._due_at = monotonic() + LOOKED_AT

@@ -16,7 +16,6 @@ import pytest
 
 from conversations import Client, DeclarationError, Kafka, Service, run
 from conversations.kafka.admin import apply
-from conversations.kafka.clients import make_admin
 from conversations.kafka.restore import read_all
 from conversations.protocol import rows
 from conversations.protocol.partition_row import decode_partition
@@ -172,7 +171,7 @@ def test_a_stop_in_order_leaves_clean_partitions_and_runs_no_handler_twice(
         assert run.ended() == (0, "")
     assert totals(tmp_path) < complete(ids), "stopped too late: nothing was at work any more"
     topic = service_topic(kafka.namespace, "sink", STATE)
-    read, _ = read_all(kafka, make_admin(kafka), topic, 0)  # partition 0
+    read, _ = read_all(kafka, topic, 0)  # partition 0
     assert decode_partition(dict(read)[rows.PARTITION] or b"").clean
     with Running(kafka, tmp_path, *targets) as run:
         until(lambda: len(totals(tmp_path)) >= len(ids), "every dialog is counted to its end")

@@ -91,6 +91,18 @@ def test_tests_neither_mock_nor_sleep() -> None:
     assert {path: names for path, names in used.items() if names} == {}
 
 
+def test_no_admin_client_is_asked_for_offsets() -> None:
+    """Librdkafka 2.16 may then end the process with a segmentation fault (``conversations/kafka/offsets.py``)."""
+    names = {"list_offsets", "list_consumer_group_offsets"}
+    calling = [
+        path.name
+        for path in modules(*PACKAGES, "tests", "bench", "examples")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in names
+    ]
+    assert calling == []
+
+
 def test_type_checking_blocks_are_rare() -> None:
     paths = modules(*PACKAGES)
     guarded = [path for path in paths if "typing.TYPE_CHECKING" in names_used(path)]

@@ -23,19 +23,19 @@ def create(kafka: Kafka, topic: str) -> None:
 
 def values(kafka: Kafka, topic: str) -> list[tuple[str, str]]:
     """Return the committed records of a topic with one partition: key and value as texts."""
-    read, _ = read_all(kafka, make_admin(kafka), topic, 0)
+    read, _ = read_all(kafka, topic, 0)
     return [(key.decode(), (value or b"").decode()) for key, value in read]
 
 
 def envelopes(kafka: Kafka, service: str) -> list[Envelope]:
     """Return the envelopes on the queue of a service with one partition."""
-    read, _ = read_all(kafka, make_admin(kafka), service_topic(kafka.namespace, service, QUEUE), 0)
+    read, _ = read_all(kafka, service_topic(kafka.namespace, service, QUEUE), 0)
     return [decode(value or b"") for _, value in read]
 
 
 def letters(kafka: Kafka, service: str) -> list[bytes]:
     """Return the values of the dead letters of a service with one partition."""
-    read, _ = read_all(kafka, make_admin(kafka), service_topic(kafka.namespace, service, DEAD_LETTER), 0)
+    read, _ = read_all(kafka, service_topic(kafka.namespace, service, DEAD_LETTER), 0)
     return [value or b"" for _, value in read]
 
 

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.chaos.checker import reader
@@ -88,9 +88,9 @@ class Recorder:
         Raises:
             RuntimeError: a record was deleted before it was read, or the end is not reached in time.
         """
-        admin = self._asking()
-        ends = reader._ends(admin, self._places, IsolationLevel.READ_UNCOMMITTED)
-        stable = reader._ends(admin, self._places, IsolationLevel.READ_COMMITTED)
+        ends, stable = (
+            reader._ends(self._bootstrap, self._places, level) for level in ("read_uncommitted", "read_committed")
+        )
         deadline = monotonic() + ENDING
         while any(self._reached[place] < end for place, end in stable.items()):
             if self.failure is not None or monotonic() > deadline:

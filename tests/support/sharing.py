@@ -5,6 +5,8 @@ in ``SHARED`` stay in one process, too. xdist's own groups do not work, because 
 name of a group into a field that pytest 9.2 does not read.
 """
 
+from typing import Any
+
 from xdist.scheduler import LoadScopeScheduling
 
 SHARED = {
@@ -41,3 +43,30 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Take a process out that has ended. Return the test that ended it; no other process runs this test again.
+
+        xdist 3.8 gives that test to the next process, which may then end in the same way.
+        """
+        units = self.assigned_work.pop(node)
+        crashed: str | None = next((test for unit in units.values() for test, done in unit.items() if not done), None)
+        if crashed is None:
+            return None
+        units[group_of(crashed)][crashed] = True
+        self.workqueue.update({group: unit for group, unit in units.items() if not all(unit.values())})
+        self._give_out()
+        return crashed
+
+    def schedule(self) -> None:
+        """Give each process two groups, also a process that replaces another.
+
+        A process runs its last test only when it knows what follows. xdist 3.8 gives one group to a process that replaces
+        another. If this group has a single test, and another group waits, all processes would wait for ever.
+        """
+        super().schedule()
+        self._give_out()
+
+    def _give_out(self) -> None:
+        for node in self.assigned_work:
+            self._reschedule(node)

@@ -46,3 +46,23 @@ def test_a_process_runs_whole_files(tmp_path: Path) -> None:
     pids = [set(file.read_text().split()) for file in sorted(tmp_path.glob("*.pids"))]
     assert [len(it) for it in pids] == [1] * 4
     assert len(set.union(*pids)) == 2
+
+
+CRASHES = """
+import os, signal, pytest
+def test_before(): pass
+def test_crash(): os.kill(os.getpid(), signal.SIGKILL)
+def test_after(): pass
+"""
+
+
+def test_a_test_that_ends_its_process_fails_once_and_the_others_run(tmp_path: Path) -> None:
+    """Xdist 3.8 would run it in one process after another, and could then wait for ever."""
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_xdist_make_scheduler\n")
+    (tmp_path / "test_a.py").write_text(CRASHES)
+    for name in "bcd":
+        (tmp_path / f"test_{name}.py").write_text("def test_alone(): pass\n")
+    call = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(call, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True, timeout=60)
+    assert "1 failed, 5 passed" in ended.stdout

@@ -9,14 +9,13 @@ from uuid import uuid4
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    OFFSET_END,
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from tests.chaos.checker.records import Log, Place, Record
 
@@ -45,8 +44,7 @@ def read(bootstrap: str, topics: Sequence[str]) -> Log:
     try:
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
         places = _places(admin, topics)
-        ends = _ends(admin, places, IsolationLevel.READ_UNCOMMITTED)
-        stable = _ends(admin, places, IsolationLevel.READ_COMMITTED)
+        ends, stable = (_ends(bootstrap, places, level) for level in ("read_uncommitted", "read_committed"))
         return Log(_records(bootstrap, stable), ends, stable)
     except KafkaException as error:
         raise Unreachable(str(error)) from None
@@ -60,19 +58,26 @@ def _places(admin: Any, topics: Sequence[str]) -> list[Place]:
     return [(topic, partition) for topic in topics for partition in sorted(known[topic].partitions)]
 
 
-def _ends(admin: Any, places: Sequence[Place], isolation: IsolationLevel) -> dict[Place, int]:
+def _ends(bootstrap: str, places: Sequence[Place], isolation: str) -> dict[Place, int]:
     """Ask where partitions end; again while leaders have just started."""
-    latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # of confluent-kafka
     deadline = time.monotonic() + TIMEOUT
-    while True:
-        asked = {TopicPartition(*place): latest for place in places}
-        futures = admin.list_offsets(asked, isolation_level=isolation, request_timeout=TIMEOUT)
-        try:
-            return {(place.topic, place.partition): future.result(TIMEOUT).offset for place, future in futures.items()}
-        except KafkaException as error:
-            if time.monotonic() > deadline or error.args[0].code() not in STARTING:
-                raise
-        admin.poll(PAUSE)
+    # Not the request of an admin client: librdkafka 2.16 may end the process with a segmentation fault.
+    consumer: Any = Consumer({
+        "bootstrap.servers": bootstrap, "group.id": f"checker-{uuid4()}", "isolation.level": isolation, "log_level": 2,
+    })  # fmt: skip
+    try:
+        while True:
+            try:
+                found = consumer.offsets_for_times([TopicPartition(*place, OFFSET_END) for place in places], TIMEOUT)
+                if failed := next((it.error for it in found if it.error is not None), None):
+                    raise KafkaException(failed)
+                return {(it.topic, it.partition): it.offset for it in found}
+            except KafkaException as error:
+                if time.monotonic() > deadline or error.args[0].code() not in STARTING:
+                    raise
+            consumer.poll(PAUSE)
+    finally:
+        consumer.close()
 
 
 def _records(bootstrap: str, upto: Mapping[Place, int]) -> list[Record]:

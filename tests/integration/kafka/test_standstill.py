@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
+from conversations.config import Kafka
 from conversations.kafka import standstill
 from conversations.kafka.connection import KafkaConnection
-from conversations.kafka.offsets import list_offset
+from conversations.kafka.offsets import Offsets, Place, ask_decided
 from conversations.ports import Positions
 from conversations.protocol.topics import QUEUE
 from conversations.worker import Worker
@@ -35,13 +34,13 @@ def stepped(kafka_bootstrap: str) -> Iterator[SteppedService]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Topics whose end was asked for, look by look; a look follows the last one soon."""
     topics: list[str] = []
-    real = list_offset
+    real = ask_decided
 
-    def noted(admin: AdminClient, topic: str, partition: int, **how: Any) -> Future[Any]:
-        topics.append(topic)
-        return real(admin, topic, partition, **how)
+    def noted(kafka: Kafka, places: Sequence[Place]) -> Future[Offsets]:
+        topics.extend(name for name, _ in places)
+        return real(kafka, places)
 
-    monkeypatch.setattr(standstill, "list_offset", noted)
+    monkeypatch.setattr(standstill, "ask_decided", noted)
     monkeypatch.setattr(standstill, "LOOKED_AT", 0.2)
     return topics
 
