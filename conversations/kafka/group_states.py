@@ -14,7 +14,7 @@ from conversations.durations import SECOND
 from conversations.errors import DeclarationError
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import Admin
-from conversations.kafka.offsets import ask_offset
+from conversations.kafka.offsets import OffsetClient
 from conversations.kafka.restore import BoundedReader, read_all
 from conversations.ports import Headers, Table
 from conversations.protocol import rows
@@ -87,6 +87,7 @@ class StateTables:
         self._fresh_for = periods.deletes_kept / 2 / SECOND
         self._topic = service_topic(kafka.namespace, service, STATE)
         self._catalog = CatalogReader(kafka, Admin(kafka))
+        self._offsets = OffsetClient(kafka)
         self._partitions: dict[int, _Partition] = {}
         self._letters: dict[int, _Letters] = {}
 
@@ -135,15 +136,15 @@ class StateTables:
     def _read_on(self, number: int, partition: _Partition) -> None:
         if time.monotonic() - partition.read_at > self._fresh_for:
             partition.forget()
-        end = ask_offset(self._kafka, self._topic, number, timeout=PATIENCE)
+        end = self._offsets.ask(self._topic, number, timeout=PATIENCE)
         if end < partition.next_offset:
             partition.forget()
-        partition.take(*read_all(self._kafka, self._topic, partition.next_offset, PATIENCE, number))
+        partition.take(*read_all(self._kafka, self._topic, partition.next_offset, PATIENCE, number, self._offsets))
 
     def _read_letters(self, number: int, letters: _Letters) -> None:
         topic = service_topic(self._kafka.namespace, self._service, DEAD_LETTER)
-        first = ask_offset(self._kafka, topic, number, first=True, timeout=PATIENCE)
-        end = ask_offset(self._kafka, topic, number, timeout=PATIENCE)
+        first = self._offsets.ask(topic, number, first=True, timeout=PATIENCE)
+        end = self._offsets.ask(topic, number, timeout=PATIENCE)
         if letters.next_offset is None or end < letters.next_offset:
             letters.next_offset = max(first, end - LETTERS)
             letters.found.clear()

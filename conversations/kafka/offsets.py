@@ -18,7 +18,7 @@ from itertools import chain
 from threading import Thread
 from typing import NamedTuple, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from conversations.config import Kafka
 from conversations.errors import LogError
@@ -48,6 +48,34 @@ WITH_ROW = "with the row"
 # -- one partition ---------------------------------------------------------------------------------------------------
 
 
+class OffsetClient:
+    """A client for questions about offsets. It is kept between questions, and replaced after a failure. It is thread-safe.
+
+    A new client for each question is safer, because an old client may continue to ask a former leader, and costs ten milliseconds.
+    """
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._consumer: Consumer | None = None
+
+    def ask(self, topic: str, partition: int, *, first: bool = False, timeout: float | None = None) -> int:
+        """Return the log end of a partition, or its first offset, as ``ask_offset`` does. It raises the same errors."""
+        seconds = REQUEST_TIMEOUT if timeout is None else timeout
+        place, question = (topic, partition), FIRST if first else END
+        try:
+            return patiently(lambda: self._ask_once(place, question, seconds), seconds, again=is_unsure, pause=AGAIN)
+        except KafkaException as failure:
+            at_once = timeout is not None
+            raise translated(self._kafka, f"offsets of {topic} cannot be listed", failure, at_once=at_once) from failure
+
+    def _ask_once(self, place: Place, question: _Question, timeout: float) -> int:
+        consumer = self._consumer or _client(self._kafka, question)
+        self._consumer = None
+        answer = _answered(consumer, [place], question, timeout)[place]
+        self._consumer = consumer
+        return answer
+
+
 def ask_offset(kafka: Kafka, topic: str, partition: int, *, first: bool = False, timeout: float | None = None) -> int:
     """Return the log end of a partition, or its first offset. Repeat the request as long as the broker does not know the offset.
 
@@ -58,15 +86,7 @@ def ask_offset(kafka: Kafka, topic: str, partition: int, *, first: bool = False,
         KafkaUnreachable: no broker answered, or the leader of the partition did not answer.
         LogError: the partition does not exist, or a right is missing.
     """
-    seconds = REQUEST_TIMEOUT if timeout is None else timeout
-    place, question = (topic, partition), FIRST if first else END
-    try:
-        return patiently(
-            lambda: _answer(kafka, [place], question, seconds)[place], seconds, again=is_unsure, pause=AGAIN
-        )
-    except KafkaException as failure:
-        at_once = timeout is not None
-        raise translated(kafka, f"offsets of {topic} cannot be listed", failure, at_once=at_once) from failure
+    return OffsetClient(kafka).ask(topic, partition, first=first, timeout=timeout)
 
 
 def ask_bounds(kafka: Kafka, topic: str, partition: int) -> Future[tuple[int, int]]:
@@ -253,7 +273,18 @@ def _answer(kafka: Kafka, places: Sequence[Place], question: _Question, timeout:
     """
     if not places:
         return {}
-    consumer = make_consumer(kafka, {"group.id": "offsets", "isolation.level": question.isolation})
+    consumer = _client(kafka, question)
+    try:
+        return _answered(consumer, places, question, timeout)
+    finally:
+        consumer.close()
+
+
+def _client(kafka: Kafka, question: _Question) -> Consumer:
+    return make_consumer(kafka, {"group.id": "offsets", "isolation.level": question.isolation})
+
+
+def _answered(consumer: Consumer, places: Sequence[Place], question: _Question, timeout: float) -> Offsets:
     try:
         found = consumer.offsets_for_times([TopicPartition(*place, question.at) for place in places], timeout)
     except KafkaException as failure:
@@ -261,8 +292,6 @@ def _answer(kafka: Kafka, places: Sequence[Place], question: _Question, timeout:
             raise
         # A broker that has just started knows no topics for a moment.
         raise KafkaException(KafkaError(KafkaError._NOENT, "no leader is known")) from failure  # noqa: SLF001
-    finally:
-        consumer.close()
     return known(found, question.least)
 
 

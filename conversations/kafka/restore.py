@@ -21,7 +21,7 @@ from conversations.errors import KafkaNotReady, LogError, StaleAnswer
 from conversations.kafka import rights
 from conversations.kafka.clients import make_consumer, no_answer, translated
 from conversations.kafka.failures import describe, harmless_to_readers, out_of_range, passing
-from conversations.kafka.offsets import WITH_ROW, ask_bounds, ask_committed, ask_offset
+from conversations.kafka.offsets import WITH_ROW, OffsetClient, ask_bounds, ask_committed, ask_offset
 from conversations.ports import Restored
 
 PATIENCE = 0.05
@@ -264,21 +264,27 @@ class KafkaRestore:
 
 
 def read_all(
-    kafka: Kafka, topic: str, start: int = 0, patience: float | None = None, partition: int = 0
+    kafka: Kafka,
+    topic: str,
+    start: int = 0,
+    patience: float | None = None,
+    partition: int = 0,
+    client: OffsetClient | None = None,
 ) -> tuple[Rows, int]:
     """Read a partition of a small topic from offset ``start`` to its end. Return its rows and the next offset.
 
     A request fails after ``patience`` seconds. The reading fails after ``patience`` seconds without progress. Callers set
-    ``patience`` if other threads wait for them.
+    ``patience`` if other threads wait for them. ``client`` asks for the offsets; without it, a new client asks.
 
     Raises:
         KafkaUnreachable: no broker answered.
         LogError: the topic cannot be read.
     """
-    end = ask_offset(kafka, topic, partition, timeout=patience)
+    client = client or OffsetClient(kafka)
+    end = client.ask(topic, partition, timeout=patience)
     if start >= end:
         return [], start
-    first = ask_offset(kafka, topic, partition, first=True, timeout=patience)
+    first = client.ask(topic, partition, first=True, timeout=patience)
     reader = BoundedReader(kafka, topic, partition, max(start, first), end, patience)
     rows: Rows = []
     try:
