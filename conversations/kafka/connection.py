@@ -145,7 +145,6 @@ class KafkaConnection:
     def restore(self, partition: int, since: int | None) -> KafkaRestore:
         """Begin to read the state partition at offset ``since``, or at its start if ``since`` is None."""
         names = (self._group, self._queue, self._state)
-        # A new client is made, because an older client may still be connected to a broker that was cut off from the others.
         return KafkaRestore(self.kafka, names, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:

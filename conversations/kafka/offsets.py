@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
 from threading import Thread
+from time import monotonic
 from typing import NamedTuple, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
@@ -63,12 +64,13 @@ class OffsetClient:
         seconds = REQUEST_TIMEOUT if timeout is None else timeout
         place, question = (topic, partition), FIRST if first else END
         try:
-            return patiently(lambda: self._ask_once(place, question, seconds), seconds, again=is_unsure, pause=AGAIN)
+            return patiently(lambda: self.ask_once(place, question, seconds), seconds, again=is_unsure, pause=AGAIN)
         except KafkaException as failure:
             at_once = timeout is not None
             raise translated(self._kafka, f"offsets of {topic} cannot be listed", failure, at_once=at_once) from failure
 
-    def _ask_once(self, place: Place, question: _Question, timeout: float) -> int:
+    def ask_once(self, place: Place, question: _Question, timeout: float) -> int:
+        """Ask once for the first offset or the log end. Raise ``KafkaException`` if there is no answer."""
         consumer = self._consumer or _client(self._kafka, question)
         self._consumer = None
         answer = _answered(consumer, [place], question, timeout)[place]
@@ -97,7 +99,8 @@ def ask_bounds(kafka: Kafka, topic: str, partition: int) -> Future[tuple[int, in
     place = (topic, partition)
 
     def ask() -> tuple[int, int]:
-        first, end = (_answer(kafka, [place], question, REQUEST_TIMEOUT)[place] for question in (FIRST, END))
+        client = OffsetClient(kafka)
+        first, end = (client.ask_once(place, question, REQUEST_TIMEOUT) for question in (FIRST, END))
         return first, end
 
     return _on_thread(ask, f"bounds of {topic}")
@@ -223,7 +226,8 @@ def ask_decided(kafka: Kafka, places: Sequence[Place]) -> Future[Offsets]:
         try:
             return _answer(kafka, places, DECIDED, REQUEST_TIMEOUT)
         except KafkaException:  # one partition without a leader must not hide the others
-            return dict(chain.from_iterable(map(alone, places)))
+            until = monotonic() + REQUEST_TIMEOUT
+            return dict(chain.from_iterable(alone(place) for place in places if monotonic() < until))
 
     def alone(place: Place) -> Iterable[tuple[Place, int]]:
         try:
