@@ -20,7 +20,7 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError, NotAccepted
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import Admin, log, make_producer
-from conversations.kafka.failures import describe
+from conversations.kafka.failures import describe, ends_producer
 from conversations.ports import Headers
 from conversations.protocol.admission import unknown_service
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
@@ -172,9 +172,12 @@ class _Connection:
                 self._crowded.popleft()
 
     def _look_at(self, failure: KafkaException) -> None:
-        """Mark the producer as lost after a fatal error. For example, the producer may be unable to repeat its records after an outage."""
+        """Mark the producer as lost after a fatal error. For example, the producer may be unable to repeat its records after an outage.
+
+        The thread of a sender may meet the error before the thread for delivery reports does.
+        """
         error: KafkaError = failure.args[0]
-        if error.fatal() and self.lost is None:
+        if ends_producer(error) and self.lost is None:
             self.lost = error
             log.warning("commands of %s go through a new producer: %s", self.service, describe(error))
             self.producer.purge(in_flight=False, blocking=False)

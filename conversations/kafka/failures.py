@@ -200,6 +200,11 @@ def is_producer_fenced(error: KafkaError) -> bool:
     return error.code() in _PRODUCER_FENCED
 
 
+def ends_producer(error: KafkaError) -> bool:
+    """Return True if a producer accepts no more records. A refused record has only the code of a fatal error, not its flag."""
+    return error.fatal() or error.code() == KafkaError._FATAL  # noqa: SLF001
+
+
 def refuses(error: KafkaError) -> bool:
     """Return True if a delivery report means that the topic refuses this record for ever, or until an operator acts."""
     return error.code() in _DESTINATION

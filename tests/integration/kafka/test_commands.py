@@ -4,6 +4,7 @@ import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Event, current_thread, main_thread
 from time import perf_counter
 from uuid import uuid4
 
@@ -87,6 +88,32 @@ def test_a_producer_that_failed_for_good_is_replaced_and_nobody_waits_in_vain(ka
     with suppress(NotAccepted):  # it may be the one that notices
         commands.append(b"k", b"perhaps")
     commands.append(b"k", b"again")
+    commands.close()
+
+
+def hold_reports(commands: CommandProducer, until_set: Event) -> None:
+    """Keep the thread for delivery reports in a report, until the event is set."""
+    held = Event()
+
+    def wait(_future: object) -> None:
+        if current_thread() is not main_thread():  # a command that is confirmed already is reported here
+            held.set()
+            until_set.wait(PATIENCE)
+
+    while not held.is_set():
+        commands.append_async(b"k", b"held").add_done_callback(wait)
+
+
+def test_a_sender_that_meets_a_fatal_error_first_lets_the_producer_be_replaced(kafka: Kafka) -> None:
+    commands, noticed = CommandProducer(kafka, "orders"), Event()
+    commands.append(b"k", b"before")
+    assert commands._connection is not None
+    hold_reports(commands, noticed)
+    fail_for_good(commands._connection.producer)
+    with pytest.raises(NotAccepted, match="_FATAL"):
+        commands.append(b"k", b"meets the error")
+    commands.append(b"k", b"again")
+    noticed.set()
     commands.close()
 
 
