@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements"
 MARK = "# pyproject fingerprint: "
 LOCKS = {  # in this order: each lock constrains the next ones, so a package has one version in all of them
-    "dev": ["--group", "dev", "--extra", "broker", "--extra", "spark", "--extra", "examples"],
+    "dev": ["--group", "dev", "--extra", "broker", "--extra", "ops", "--extra", "spark", "--extra", "examples"],
     "bench": ["--group", "bench"],
     "runtime": [],
 }
