@@ -93,7 +93,7 @@ def test_a_status_is_the_sum_of_what_whole_topics_say(model: Model) -> None:
 def made_anew(model: Model) -> None:
     """What the file has is thrown away when it may be wrong; nobody sees a row that Kafka does not have."""
     truth = model.look()
-    ghost = "INSERT INTO sides SELECT service, partition, x'00', contract, peer, state, began, closed, pending, parked, delayed FROM sides LIMIT 1"
+    ghost = "INSERT INTO sides SELECT service, partition, x'00', contract, peer, state, began, closed, pending, parked, delayed, key, code FROM sides LIMIT 1"
     for reason in (
         "UPDATE places SET topic_id = 'of-before'",
         "UPDATE places SET read_at = 0",

@@ -18,7 +18,7 @@ from conversations.protocol.events import CommandDone
 from conversations.protocol.parked import parked
 from conversations.protocol.registry import fingerprint
 from conversations_ops.operate.events import understood
-from conversations_ops.operate.open_letters import _letter
+from conversations_ops.operate.open_letters import letter_in
 from conversations_ops.operate.parked import parked_in
 from tests.hostile.support.texts import HOSTILE
 
@@ -109,17 +109,17 @@ class Unreadable(MemoryRecord):
 )  # fmt: skip
 def test_a_letter_with_numbers_that_are_none_is_listed_as_foreign(name: str, value: bytes) -> None:
     headers: Headers = [*((n, v) for n, v in OURS if n != name), (name, value)]
-    assert _letter("s", record(b"x", headers=headers)).foreign
+    assert letter_in("s", record(b"x", headers=headers)).foreign
 
 
 def test_a_letter_whose_headers_cannot_be_read_is_listed_as_foreign() -> None:
     unreadable = Unreadable("conv.s.dead-letter", 0, 7, 5_000_000, Out("t", 0, b"k", b"v"))
-    found = _letter("s", unreadable)
+    found = letter_in("s", unreadable)
     assert (found.letter, found.foreign) == ("s.dead-letter-0-7", "another program")
 
 
 def test_our_letters_are_ours() -> None:
-    found = _letter("s", record(b"x", headers=[*OURS, (names.EXCEPTION_MESSAGE, HOSTILE.encode("utf-8", "replace"))]))
+    found = letter_in("s", record(b"x", headers=[*OURS, (names.EXCEPTION_MESSAGE, HOSTILE.encode("utf-8", "replace"))]))
     assert (found.letter, found.foreign, found.number) == ("s.queue-0-3", "", 5)
 
 

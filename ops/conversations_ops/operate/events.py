@@ -71,7 +71,12 @@ def told(kafka: Kafka, service: str = "", *, follow: bool = False) -> Iterator[l
 
 
 def _told(records: Iterable[Record]) -> list[Told]:
-    return [_one(record) for record, _ in _decoded(records)]
+    return [it for _, it in told_in(records)]
+
+
+def told_in(records: Iterable[Record]) -> list[tuple[Record, Told]]:
+    """Return the records that are valid events, each with what it tells. Other records are left out with a warning."""
+    return [(record, _one(record)) for record, _ in _decoded(records)]
 
 
 def _one(record: Record) -> Told:

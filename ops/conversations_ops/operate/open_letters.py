@@ -178,7 +178,7 @@ def _kept(kafka: Kafka, service: str) -> list[KeptLetter]:
     }
     # Of several letters with the same source, keep only the last. So the parts of a large record become one letter.
     found: dict[tuple[int, str, int], OpenLetter] = {}
-    for it in (_letter(service, record) for record in records):
+    for it in (letter_in(service, record) for record in records):
         before = found.get((it.partition, it.topic, it.offset))
         # A held message gets a second letter when it is skipped or edited, or when its dialog ends. Only the first has the failure.
         kept = it if before is None or it.exception or not before.message else _with_failure(it, before)
@@ -190,7 +190,8 @@ def _with_failure(it: OpenLetter, before: OpenLetter) -> OpenLetter:
     return it._replace(exception=before.exception, message=before.message, stack=before.stack)
 
 
-def _letter(service: str, record: Record) -> OpenLetter:
+def letter_in(service: str, record: Record) -> OpenLetter:
+    """Return the letter in a record of the dead-letter topic of a service."""
     headers = _headers(record)
     partition = record.partition() or 0
     key, value = record.key() or b"", record.value() or b""

@@ -31,9 +31,9 @@ def _derive(connection: sqlite3.Connection, namespace: str, where: Partition, ow
     for table in ("sides", "parked", "changed"):
         connection.executemany(f"DELETE FROM {table} WHERE service = ? AND partition = ? AND own = ?", places)  # noqa: S608 - three constants
     sides = list(sides_of(connection, namespace, where, owns))
-    connection.executemany("INSERT INTO sides VALUES (?,?,?,?,?,?,?,?,?,?,?)", map(_side, sides))
+    connection.executemany("INSERT INTO sides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", map(_side, sides))
     connection.executemany(
-        "INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", (row for it in sides for row in _heads(it))
+        "INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", (row for it in sides for row in _heads(it))
     )
 
 
@@ -54,7 +54,7 @@ def _side(it: Side) -> tuple[object, ...]:
     pending = 0 if closed else max(it.sent - it.acknowledged, 0)
     return (
         it.service, it.partition, it.identity, it.contract, it.peer, int(it.state), it.began, closed, pending,
-        it.waits.parked.records, it.waits.delayed.records,
+        it.waits.parked.records, it.waits.delayed.records, it.key, it.code,
     )  # fmt: skip
 
 
@@ -62,5 +62,5 @@ def _heads(it: Side) -> Iterator[tuple[object, ...]]:
     for head in it.heads:
         yield (
             it.service, it.partition, it.identity, head.letter, head.what, head.exception, head.failure, head.since, head.due,
-            head.behind, head.queue_off, head.deadline,
+            head.behind, head.queue_off, head.deadline, head.contract, head.peer, head.number, head.attempts,
         )  # fmt: skip

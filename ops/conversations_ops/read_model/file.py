@@ -13,15 +13,15 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations_ops.cache import FIX, cache_directory, writable
 
-VERSION = 1
+VERSION = 2
 """Version of the tables. A file of another version is thrown away."""
 BUSY = 9.0
 """Seconds to wait for another process that writes the same file."""
 
 _TABLES = """
 CREATE TABLE places (
-  topic TEXT NOT NULL, partition INTEGER NOT NULL, service TEXT NOT NULL, topic_id TEXT NOT NULL, next INTEGER NOT NULL,
-  read_at INTEGER NOT NULL,
+  topic TEXT NOT NULL, partition INTEGER NOT NULL, service TEXT NOT NULL, kind TEXT NOT NULL, topic_id TEXT NOT NULL,
+  next INTEGER NOT NULL, read_at INTEGER NOT NULL,
   PRIMARY KEY (topic, partition)
 ) WITHOUT ROWID;
 CREATE TABLE rows (
@@ -36,14 +36,45 @@ CREATE TABLE changed (
 CREATE TABLE sides (
   service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL, contract TEXT NOT NULL, peer TEXT NOT NULL, state INTEGER NOT NULL,
   began INTEGER, closed INTEGER NOT NULL, pending INTEGER NOT NULL, parked INTEGER NOT NULL, delayed INTEGER NOT NULL,
+  key TEXT NOT NULL, code INTEGER NOT NULL,
   PRIMARY KEY (service, partition, own)
 ) WITHOUT ROWID;
 CREATE INDEX sums ON sides (service, closed, pending, delayed, parked, peer);
+CREATE INDEX sides_by_id ON sides (own);
+CREATE INDEX sides_by_state ON sides (service, state, own);
+CREATE INDEX sides_by_key ON sides (key, own);
+CREATE INDEX sides_that_wait ON sides (own) WHERE parked > 0 OR delayed > 0;
+CREATE INDEX sides_with_error ON sides (code, own) WHERE code <> 0;
 CREATE TABLE parked (
   service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL, letter TEXT NOT NULL, what TEXT NOT NULL, exception TEXT NOT NULL,
   failure TEXT NOT NULL, since INTEGER NOT NULL, due INTEGER, behind INTEGER NOT NULL, queue_off INTEGER NOT NULL, deadline INTEGER,
+  contract TEXT NOT NULL, peer TEXT NOT NULL, number INTEGER NOT NULL, attempts INTEGER NOT NULL,
   PRIMARY KEY (service, partition, own, letter)
 ) WITHOUT ROWID;
+CREATE INDEX parked_by_letter ON parked (letter);
+CREATE INDEX parked_groups ON parked (service, exception, what, due, queue_off, since, behind);
+CREATE INDEX parked_by_time ON parked (since, letter);
+CREATE TABLE letters (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, at_offset INTEGER NOT NULL, letter TEXT NOT NULL, topic TEXT NOT NULL,
+  offset INTEGER NOT NULL, reason TEXT NOT NULL, exception TEXT NOT NULL, message TEXT NOT NULL, conversation TEXT NOT NULL,
+  from_initiator INTEGER NOT NULL, number INTEGER NOT NULL, what TEXT NOT NULL, at INTEGER NOT NULL, tool TEXT NOT NULL, code INTEGER NOT NULL,
+  decided_by TEXT NOT NULL, decided_why TEXT NOT NULL, is_last INTEGER NOT NULL,
+  PRIMARY KEY (service, partition, at_offset)
+) WITHOUT ROWID;
+CREATE INDEX letters_by_source ON letters (service, partition, topic, offset);
+CREATE INDEX letters_by_name ON letters (letter);
+CREATE INDEX letters_by_dialog ON letters (conversation) WHERE conversation <> '';
+CREATE TABLE open (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, topic TEXT NOT NULL, offset INTEGER NOT NULL,
+  PRIMARY KEY (service, partition, topic, offset)
+) WITHOUT ROWID;
+CREATE TABLE events (
+  at_offset INTEGER PRIMARY KEY, at INTEGER NOT NULL, name TEXT NOT NULL, service TEXT NOT NULL, conversation TEXT NOT NULL, dialog TEXT NOT NULL,
+  by TEXT NOT NULL, fields TEXT NOT NULL
+);
+CREATE INDEX events_of_dialog ON events (conversation) WHERE conversation <> '';
+CREATE INDEX events_of_new_dialog ON events (dialog) WHERE dialog <> '';
+CREATE INDEX events_by_person ON events (at_offset) WHERE by <> '';
 """
 
 

@@ -1,11 +1,11 @@
-"""Brings the file of the read model up to date with the state topics of a namespace."""
+"""Brings the file of the read model up to date with the state topics, the dead-letter topics and the events of a namespace."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,12 +15,11 @@ from conversations.durations import SECOND
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import Extent, Place, extents_of
 from conversations.ports import Record
-from conversations.protocol.rows import WAITING
-from conversations.protocol.topics import STATE, service_topic
+from conversations.protocol.topics import DEAD_LETTER, STATE, events_topic, service_topic
 from conversations_ops.operate.state import PATIENCE, services
 from conversations_ops.read_model.derived import derive
 from conversations_ops.read_model.file import File, ReadModelFailed, delete, path_of
-from conversations_ops.read_model.kept import NOBODY, Kept, kept
+from conversations_ops.read_model.written import EVENTS, Source, forget, trim, write
 from conversations_ops.settings.given import periods
 
 SIDES = 5_000
@@ -34,10 +33,10 @@ class Overtaken(ReadModelFailed):
 
 
 class _Topics(NamedTuple):
-    """The state topics of a namespace: their services and their present extents."""
+    """The topics of a namespace that the read model follows, and their present extents."""
 
-    services: Mapping[str, str]
-    """Service by topic."""
+    sources: Mapping[str, Source]
+    """Service and kind by topic."""
     extents: Mapping[Place, Extent]
 
 
@@ -88,7 +87,7 @@ def _catch_up(kafka: Kafka, file: File, told: Told) -> None:
     total, done = sum(ends[place] - offset for place, offset in begin.items()), 0
     at = dict(begin)
     if total:
-        with Follower(kafka, list(topics.services), begin) as follower:
+        with Follower(kafka, list(topics.sources), begin) as follower:
             for records in follower.parts_to(ends, PATIENCE):
                 with file.transaction() as connection:
                     _append(connection, topics, records, at)
@@ -102,21 +101,25 @@ def _catch_up(kafka: Kafka, file: File, told: Told) -> None:
 
 
 def _topics(kafka: Kafka) -> _Topics:
-    by_topic = {service_topic(kafka.namespace, name, STATE): name for name in services(kafka)}
-    return _Topics(by_topic, extents_of(kafka, by_topic) if by_topic else {})
+    names, namespace = services(kafka), kafka.namespace
+    sources = {
+        service_topic(namespace, name, kind): Source(name, kind) for name in names for kind in (STATE, DEAD_LETTER)
+    }
+    sources[events_topic(namespace)] = Source("", EVENTS)
+    return _Topics(sources, extents_of(kafka, sources))
 
 
 def _forget(connection: sqlite3.Connection, topics: _Topics) -> None:
     """Throw away the rows of topics that are gone, that were created again, or that were not read for too long."""
     oldest = time.time() - periods().deletes_kept / SECOND / 2
-    found = list(connection.execute("SELECT topic, partition, service, topic_id, next, read_at FROM places"))
-    for topic, partition, service, topic_id, offset, read_at in found:
+    found = list(connection.execute("SELECT topic, partition, service, kind, topic_id, next, read_at FROM places"))
+    for topic, partition, service, kind, topic_id, offset, read_at in found:
         extent = topics.extents.get((topic, partition))
         if extent is not None and extent.topic_id == topic_id and offset <= extent.end and oldest <= read_at:
+            trim(connection, kind, (service, partition), extent.first)
             continue
         connection.execute("DELETE FROM places WHERE topic = ? AND partition = ?", (topic, partition))
-        for table in ("rows", "changed", "sides", "parked"):
-            connection.execute(f"DELETE FROM {table} WHERE service = ? AND partition = ?", (service, partition))  # noqa: S608 - constants
+        forget(connection, kind, (service, partition))
 
 
 def _begin(connection: sqlite3.Connection, topics: _Topics) -> dict[Place, int]:
@@ -128,8 +131,8 @@ def _begin(connection: sqlite3.Connection, topics: _Topics) -> dict[Place, int]:
     now = int(time.time())
     for place, extent in topics.extents.items():
         if place not in stored:
-            row = (*place, topics.services[place[0]], extent.topic_id, extent.first, now)
-            connection.execute("INSERT INTO places VALUES (?,?,?,?,?,?)", row)
+            row = (*place, *topics.sources[place[0]], extent.topic_id, extent.first, now)
+            connection.execute("INSERT INTO places VALUES (?,?,?,?,?,?,?)", row)
     return {place: max(stored.get(place, extent.first), extent.first) for place, extent in topics.extents.items()}
 
 
@@ -148,25 +151,8 @@ def _append(connection: sqlite3.Connection, topics: _Topics, records: Sequence[R
         new = [it for it in part if (it.offset() or 0) >= stored]
         at[place] = (part[-1].offset() or 0) + 1
         if new:
-            _write(connection, (topics.services[place[0]], place[1]), kept((it.key() or b"", it.value()) for it in new))
+            write(connection, topics.sources[place[0]], place[1], new)
             connection.execute("UPDATE places SET next = ? WHERE topic = ? AND partition = ?", (at[place], *place))
-
-
-def _write(connection: sqlite3.Connection, where: tuple[str, int], changes: Iterable[Kept]) -> None:
-    for it in changes:
-        owns = {it.own} if it.key[:1] != WAITING else {it.own, _own_before(connection, (*where, it.key))}
-        if it.value is None:
-            connection.execute("DELETE FROM rows WHERE service = ? AND partition = ? AND key = ?", (*where, it.key))
-        else:
-            connection.execute("INSERT OR REPLACE INTO rows VALUES (?,?,?,?,?)", (*where, it.key, it.own, it.value))
-        marks = ((*where, own) for own in owns if own != NOBODY)
-        connection.executemany("INSERT OR IGNORE INTO changed VALUES (?,?,?)", marks)
-
-
-def _own_before(connection: sqlite3.Connection, place: tuple[str, int, bytes]) -> bytes:
-    """Return the side of a waiting row before its change. The key of such a row does not have it, and a deleted row has no value."""
-    found = connection.execute("SELECT own FROM rows WHERE service = ? AND partition = ? AND key = ?", place).fetchone()
-    return NOBODY if found is None else bytes(found[0])
 
 
 def _arrive(connection: sqlite3.Connection, place: Place, offset: int, end: int) -> None:

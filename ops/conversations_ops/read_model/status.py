@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from conversations.protocol import rows
 from conversations.protocol.partition_row import PartitionRow, decode_partition
+from conversations.protocol.topics import STATE
 from conversations_ops.printable import counted
 from conversations_ops.read_model.file import File
 
@@ -65,7 +66,7 @@ def statuses(file: File) -> list[Status]:
     """Return the status of each service of the namespace, ordered by name."""
     with file.explained():
         found = file.connection.execute(
-            "SELECT service, count(*) FROM places GROUP BY service ORDER BY service"
+            "SELECT service, count(*) FROM places WHERE kind = ? GROUP BY service ORDER BY service", (STATE,)
         ).fetchall()
         return [_status(file, service, partitions) for service, partitions in found]
 
@@ -77,7 +78,7 @@ def _status(file: File, service: str, partitions: int) -> Status:
         "SELECT count(*), total(pending), total(delayed), total(parked) FROM sides WHERE service = ? AND closed = 0",
         (service,),
     )
-    ((letters,),) = ask(_LETTERS, (service, service, rows.LETTER, bytes([rows.LETTER[0] + 1])))
+    ((letters,),) = ask("SELECT count(*) FROM open WHERE service = ?", (service,))
     heads = tuple(Heads(*it) for it in ask(_HEADS, (service,)))
     held = sum(it.dialogs for it in heads if it.held)
     ((oldest,),) = ask("SELECT min(since) FROM parked WHERE service = ?", (service,))
@@ -88,9 +89,6 @@ def _status(file: File, service: str, partitions: int) -> Status:
     )  # fmt: skip
 
 
-_LETTERS = """
-SELECT count(*) FROM rows WHERE service = ? AND partition IN (SELECT partition FROM places WHERE service = ?) AND key >= ? AND key < ?
-"""
 _PARTITIONS = """
 SELECT value FROM rows WHERE service = ? AND partition IN (SELECT partition FROM places WHERE service = ?) AND key = ?
 """

@@ -12,8 +12,9 @@ from conversations.testing.reading import state_of
 from conversations_ops.read_model.derived import derive
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.kept import NOBODY, kept
-from conversations_ops.read_model.projector import Overtaken, _arrive, _write
+from conversations_ops.read_model.projector import Overtaken, _arrive
 from conversations_ops.read_model.status import Status, cause, next_command
+from conversations_ops.read_model.written import write_rows
 from tests.simulation.test_cleanup import listener, with_all
 
 PLACE = ("moody", 0)
@@ -27,7 +28,7 @@ def file(tmp_path: Path) -> Iterator[File]:
 
 def write(file: File, *records: tuple[bytes, bytes | None]) -> None:
     with file.transaction() as connection:
-        _write(connection, PLACE, kept(records))
+        write_rows(connection, PLACE, kept(records))
 
 
 def derived(file: File) -> list[tuple[bytes, int, int]]:
@@ -109,7 +110,7 @@ def test_a_reader_that_was_overtaken_leaves_no_hole(file: File) -> None:
     """Another process has made the file anew meanwhile, so the file has not the records before those of this process."""
     place = ("conv.moody.state", 0)
     with file.transaction() as connection:
-        connection.execute("INSERT INTO places VALUES (?,?,'moody','an id',7,0)", place)
+        connection.execute("INSERT INTO places VALUES (?,?,'moody','state','an id',7,0)", place)
         _arrive(connection, place, 7, 9)
         assert connection.execute("SELECT next FROM places").fetchall() == [(9,)]
     with pytest.raises(Overtaken, match="run the command again"), file.transaction() as connection:

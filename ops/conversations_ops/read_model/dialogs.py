@@ -1,0 +1,185 @@
+"""Finds sides of dialogs in the file of the read model, by service, state, id, key, and text in bodies that wait."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import NamedTuple
+
+from conversations.protocol import rows
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.states import State
+from conversations_ops.operate.dialogs import Side
+from conversations_ops.read_model.derived import sides_of
+from conversations_ops.read_model.file import File
+
+PAGE = 50
+"""Number of sides on a page."""
+_ID = re.compile(r"[0-9a-fA-F-]{4,36}")
+_COLUMNS = "service, partition, own, contract, peer, state, began, closed, pending, parked, delayed, key, code"
+_LAST = b"\xff" * 18
+"""It comes after the name of every side."""
+
+
+class Found(NamedTuple):
+    """One side of a dialog. Times are in microseconds since 1970."""
+
+    service: str
+    partition: int
+    own: bytes
+    contract: str
+    peer: str
+    state: State
+    began: int | None
+    closed: bool
+    pending: int
+    parked: int
+    delayed: int
+    key: str
+    code: int
+
+    @property
+    def conversation(self) -> str:
+        """The id of the dialog."""
+        return uuid_text(self.own[:16])
+
+    @property
+    def initiator(self) -> bool:
+        """True for the initiator's side."""
+        return self.own[16] == 1
+
+
+class Wanted(NamedTuple):
+    """Conditions on the sides of a page. An empty field is no condition."""
+
+    service: str = ""
+    state: State | None = None
+    waits: bool = False
+    """Only sides with records that are parked or delayed."""
+    failed: bool = False
+    """Only sides whose dialog is broken."""
+    before: bytes = b""
+    """Only sides whose name is before this one, for the next page."""
+
+
+class Page(NamedTuple):
+    """Some sides, the newest dialog first."""
+
+    sides: Sequence[Found]
+    more: bytes
+    """``Wanted.before`` of the next page; empty if this page is the last one."""
+
+
+def page(file: File, wanted: Wanted, limit: int = PAGE) -> Page:
+    """Return the sides that meet the conditions, the newest dialog first."""
+    with file.explained():
+        parts = [
+            _part(file.connection, wanted, service, state)
+            for service in _services(file, wanted)
+            for state in _states(wanted)
+        ]
+        found = list(islice(merge(*parts, key=lambda it: it.own, reverse=True), limit + 1))
+    return Page(found[:limit], found[limit - 1].own if len(found) > limit else b"")
+
+
+def _services(file: File, wanted: Wanted) -> list[str]:
+    if wanted.service:
+        return [wanted.service]
+    return [name for (name,) in file.connection.execute("SELECT DISTINCT service FROM places WHERE service <> ''")]
+
+
+def _states(wanted: Wanted) -> list[State]:
+    return list(State) if wanted.state is None else [wanted.state]
+
+
+def _part(connection: sqlite3.Connection, wanted: Wanted, service: str, state: State) -> Iterator[Found]:
+    """Yield the sides of one service in one state, from an index, so that only the sides of the page are read."""
+    index, more = "sides_by_state", ""
+    if wanted.waits:
+        index, more = "sides_that_wait", " AND (parked > 0 OR delayed > 0)"
+    elif wanted.failed:
+        index, more = "sides_by_state", " AND code <> 0"
+    sql = f"SELECT {_COLUMNS} FROM sides INDEXED BY {index} WHERE service = ? AND state = ? AND own < ?{more} ORDER BY own DESC"  # noqa: S608 - constants
+    for row in connection.execute(sql, (service, int(state), wanted.before or _LAST)):
+        yield _found(row)
+
+
+def _found(row: Sequence[object]) -> Found:
+    it = Found(*row)  # type: ignore[arg-type]  # the columns have the types of the fields
+    return it._replace(state=State(it.state), closed=bool(it.closed))
+
+
+def search(file: File, text: str, limit: int = PAGE) -> list[Found]:
+    """Return sides by the begin of the id, by the begin of the key, by the name of a letter, or by text in a body that waits.
+
+    At most ``limit`` sides are returned, in this order of the ways to find them.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    found: dict[tuple[str, bytes], Found] = {}
+    with file.explained():
+        for way in (_by_id, _by_key, _by_letter, _by_body):
+            for it in way(file.connection, text, limit - len(found)):
+                found.setdefault((it.service, it.own), it)
+            if len(found) >= limit:
+                break
+    return list(found.values())
+
+
+def _by_id(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
+    digits = text.replace("-", "").lower()
+    if not _ID.fullmatch(text) or not 4 <= len(digits) <= 32:
+        return
+    first = bytes.fromhex(digits.ljust(34, "0"))
+    last = bytes.fromhex(digits.ljust(34, "f"))
+    sql = f"SELECT {_COLUMNS} FROM sides INDEXED BY sides_by_id WHERE own BETWEEN ? AND ? ORDER BY own DESC LIMIT ?"  # noqa: S608 - constants
+    yield from map(_found, connection.execute(sql, (first, last, limit)).fetchall())
+
+
+def _by_key(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
+    sql = f"SELECT {_COLUMNS} FROM sides INDEXED BY sides_by_key WHERE key >= ? AND key < ? ORDER BY key, own DESC LIMIT ?"  # noqa: S608 - constants
+    yield from map(_found, connection.execute(sql, (text, text + "\U0010ffff", limit)).fetchall())
+
+
+def _by_letter(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
+    owns: set[bytes] = {own for (own,) in connection.execute("SELECT own FROM parked WHERE letter = ?", (text,))}
+    for (conversation,) in connection.execute(
+        "SELECT conversation FROM letters WHERE letter = ? AND conversation <> ''", (text,)
+    ):
+        owns |= {bytes.fromhex(conversation.replace("-", "")) + bytes([side]) for side in (0, 1)}
+    yield from _of(connection, owns, limit)
+
+
+_BODIES = """
+SELECT DISTINCT own FROM rows WHERE own <> x'' AND substr(key, 1, 1) IN (?, ?, ?, ?) AND instr(value, ?) > 0 LIMIT ?
+"""
+_WAIT = (rows.PARKED, rows.HELD, rows.WAITING, rows.DELAYED)
+
+
+def _by_body(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
+    owns = {own for (own,) in connection.execute(_BODIES, (*_WAIT, text.encode(), limit))} if len(text) > 2 else set()
+    yield from _of(connection, owns, limit)
+
+
+def _of(connection: sqlite3.Connection, owns: set[bytes], limit: int) -> Iterator[Found]:
+    sql = f"SELECT {_COLUMNS} FROM sides INDEXED BY sides_by_id WHERE own = ?"  # noqa: S608 - constants
+    for own in sorted(owns, reverse=True)[:limit]:
+        yield from map(_found, connection.execute(sql, (own,)).fetchall())
+
+
+def both_sides(file: File, namespace: str, conversation: bytes) -> list[Side]:
+    """Return the known sides of a dialog as their rows have them, the initiator's side first. The list is empty if none is known."""
+    sides: list[Side] = []
+    with file.explained():
+        for initiator in (True, False):
+            own = rows.identity(conversation, initiator)
+            places = file.connection.execute(
+                "SELECT service, partition FROM sides INDEXED BY sides_by_id WHERE own = ?", (own,)
+            )
+            for where in places.fetchall():
+                sides += sides_of(file.connection, namespace, where, [own])
+    return sides
