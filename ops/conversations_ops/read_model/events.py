@@ -64,3 +64,10 @@ def names(file: File) -> list[str]:
 def _event(row: tuple[int, int, str]) -> Event:
     offset, at, fields = row
     return Event(offset, Told(at, {"event": "?", **json.loads(fields)}))
+
+
+def redrive_events(file: File) -> list[bytes]:
+    """Return the values of the events about redrives, the oldest first."""
+    with file.explained():
+        found = file.connection.execute("SELECT fields FROM events WHERE name GLOB 'REDRIVE_*' ORDER BY at_offset")
+        return [fields.encode() for (fields,) in found]

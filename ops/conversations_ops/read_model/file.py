@@ -74,6 +74,7 @@ CREATE TABLE events (
 );
 CREATE INDEX events_of_dialog ON events (conversation) WHERE conversation <> '';
 CREATE INDEX events_of_new_dialog ON events (dialog) WHERE dialog <> '';
+CREATE INDEX events_by_name ON events (name, at_offset);
 CREATE INDEX events_by_person ON events (at_offset) WHERE by <> '';
 """
 

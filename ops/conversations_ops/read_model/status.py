@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from conversations.protocol import rows
-from conversations.protocol.partition_row import PartitionRow, decode_partition
+from conversations.protocol.partition_row import PartitionRow
 from conversations.protocol.topics import STATE
 from conversations_ops.printable import counted
 from conversations_ops.read_model.file import File
+from conversations_ops.read_model.queues import partition_row
 
 
 class Heads(NamedTuple):
@@ -103,14 +104,7 @@ SELECT peer, count(*) FROM sides WHERE service = ? AND closed = 0 AND delayed > 
 
 def _off(file: File, service: str) -> list[PartitionRow]:
     found = file.connection.execute(_PARTITIONS, (service, service, rows.PARTITION))
-    return [row for (value,) in found if (row := _row(value)).off]
-
-
-def _row(value: bytes) -> PartitionRow:
-    try:
-        return decode_partition(value)
-    except (ValueError, LookupError):
-        return PartitionRow(off="unreadable")
+    return [row for (value,) in found if (row := partition_row(value)).off]
 
 
 def cause(it: Status, clock: Callable[[int], str]) -> str:

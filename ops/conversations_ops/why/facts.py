@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from conversations_ops.operate.dialogs import Side
-from conversations_ops.operate.open_letters import OpenLetter
 from conversations_ops.operate.queues import Queue
+from conversations_ops.read_model.letters import Kept
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Facts:
     """Number of records in a queue that are not read yet, by service and partition."""
     services: frozenset[str]
     """The services of the namespace."""
-    letters: Sequence[OpenLetter]
+    letters: Sequence[Kept]
     """The open letters of the dialog."""
     now: int
 

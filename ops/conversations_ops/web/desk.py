@@ -1,0 +1,129 @@
+"""What the pages of the web console share: the cluster, the read model, the users, their sessions, and what they are told."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import BoundedSemaphore, Lock
+
+from conversations.config import Kafka
+from conversations_ops.operate.dialogs import Side
+from conversations_ops.operate.timeline import Timeline, timeline
+from conversations_ops.read_model.live import Live
+from conversations_ops.web.redrives import Redrives
+from conversations_ops.web.sessions import Lengths, Pauses, Session, Sessions
+from conversations_ops.web.users import Role, User, Users
+
+CHECKS = 2
+"""Maximum number of passwords that are checked at once, because each check needs memory and time."""
+TIMELINES = 64
+"""Maximum number of timelines that are kept."""
+NOTICES = 1_000
+"""Maximum number of sessions with a notice."""
+
+
+class Links:
+    """Links that log the owner of the process in once, for a console without users on this machine."""
+
+    def __init__(self, name: str, tell: Callable[[str], None]) -> None:
+        self._name, self._tell = name, tell
+        self._lock = Lock()
+        self._secret = ""
+
+    def renew(self) -> None:
+        """Make a new link, and tell it to the owner of the process."""
+        with self._lock:
+            self._secret = secrets.token_urlsafe(32)
+            self._tell(self._secret)
+
+    def use(self, secret: str) -> User | None:
+        """Return the user of a link, which is used up by this; None if it is no link or is used up."""
+        with self._lock:
+            fits = bool(self._secret) and hmac.compare_digest(self._secret.encode(), secret.encode("utf-8", "replace"))
+            self._secret = "" if fits else self._secret
+        if not fits:
+            return None
+        self.renew()
+        return User(self._name, Role.OPERATOR, bodies=True)
+
+
+class Notices:
+    """What a user is told on the next page."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._lock = Lock()
+
+    def leave(self, session: Session, kind: str, text: str) -> None:
+        """Leave a notice. ``kind`` is ``good``, ``bad`` or ``plain``."""
+        with self._lock:
+            self._left[session.form] = kind, text
+            while len(self._left) > NOTICES:
+                self._left.popitem(last=False)
+
+    def take(self, session: Session) -> tuple[str, str] | None:
+        """Return the notice of a session, and forget it."""
+        with self._lock:
+            return self._left.pop(session.form, None)
+
+
+class Timelines:
+    """Timelines of dialogs. A timeline is read again when a side of its dialog has changed."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._kept: OrderedDict[tuple[object, ...], Timeline] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, sides: list[Side]) -> Timeline:
+        """Return the timeline of a dialog from its sides.
+
+        Raises:
+            LogError: a queue cannot be read.
+        """
+        name = tuple(_facts(it) for it in sides)
+        with self._lock:
+            kept = self._kept.get(name)
+        if kept is None:
+            kept = timeline(self._kafka, sides)
+            with self._lock:
+                self._kept[name] = kept
+                while len(self._kept) > TIMELINES:
+                    self._kept.popitem(last=False)
+        return kept
+
+
+def _facts(it: Side) -> tuple[object, ...]:
+    heads = tuple((head.letter, head.attempts, head.due) for head in it.heads)
+    return it.service, it.conversation, it.state, it.sent, it.accepted, it.handled, it.waits.records, heads
+
+
+class Desk:
+    """The parts that the pages work with.
+
+    Args:
+        kafka: the cluster and namespace.
+        live: the read model.
+        users: the users; None if only the owner of the process logs in, by a link.
+        links: these links; None if there are users.
+        redrives: the redrives that this process carries out.
+        lengths: how long sessions and pauses last.
+    """
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        live: Live,
+        users: Users | None,
+        links: Links | None,
+        redrives: Redrives,
+        lengths: Lengths | None = None,
+    ) -> None:
+        self.kafka, self.live = kafka, live
+        self.users, self.links = users, links
+        self.redrives = redrives
+        self.sessions, self.pauses = Sessions(lengths), Pauses(lengths)
+        self.notices, self.timelines = Notices(), Timelines(kafka)
+        self.checks = BoundedSemaphore(CHECKS)

@@ -1,0 +1,180 @@
+"""Stands before every page: limits sizes and rates, finds the session, refuses other sites and viewers who act, and adds headers."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from conversations_ops.web.sessions import Session, Sessions
+
+COOKIE = "conversations-session"
+LARGEST = 3_000_000
+"""Maximum number of bytes of a request's body. A message's body is smaller, also when it is written as a form."""
+BURST, PER_SECOND = 240, 40
+"""Requests that an address may send at once, and in each second after that."""
+ADDRESSES = 1_000
+"""Maximum number of addresses whose rates are remembered."""
+PUBLIC = ("/login", "/static/", "/health")
+"""Pages that need no session: the form to log in, the style sheet and the script, and the state of the process."""
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class TooLarge(Exception):
+    """The body of a request is larger than ``LARGEST``."""
+
+
+class Guard:
+    """ASGI middleware in front of the pages.
+
+    Args:
+        app: the pages.
+        sessions: the sessions of users who have logged in.
+        secure: True if the console is reached over TLS.
+        clock: seconds, for the rates.
+    """
+
+    def __init__(
+        self, app: ASGIApp, sessions: Sessions, *, secure: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app, self._sessions, self._secure = app, sessions, secure
+        self._rates = Rates(clock)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        client = scope.get("client")
+        if not self._rates.allows(client[0] if client else ""):
+            await self._answer(PlainTextResponse("too many requests", 429, {"retry-after": "1"}), scope, receive, send)
+            return
+        token = _token(headers)
+        session = self._sessions.find(token, used=headers.get("x-live") is None) if token else None
+        scope.setdefault("state", {}).update(session=session, token=token)
+        refusal = _refusal(scope, headers, session)
+        if refusal is not None:
+            await self._answer(refusal, scope, receive, send)
+            return
+        await self._pass(scope, _limited(receive), send)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = False
+
+        async def noting(message: Message) -> None:
+            nonlocal began
+            began = began or message["type"] == "http.response.start"
+            await self._with_headers(scope, send)(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except TooLarge:
+            if not began:
+                await self._answer(_too_large(), scope, receive, send)
+
+    async def _answer(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        await response(scope, receive, self._with_headers(scope, send))
+
+    def _with_headers(self, scope: Scope, send: Send) -> Callable[[Message], Any]:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                is_file = scope["path"].startswith("/static/")
+                headers["cache-control"] = "max-age=3600" if is_file else "no-store"
+                if self._secure:
+                    headers["strict-transport-security"] = "max-age=31536000"
+            await send(message)
+
+        return sending
+
+
+def _token(headers: Headers) -> str:
+    cookies = SimpleCookie()
+    try:
+        cookies.load(headers.get("cookie", "")[:4_000])
+    except CookieError:
+        return ""
+    return cookies[COOKIE].value if COOKIE in cookies else ""
+
+
+def _refusal(scope: Scope, headers: Headers, session: Session | None) -> Response | None:
+    """Return the answer to a request that no page may see; None if it may pass."""
+    reads, path = scope["method"] in ("GET", "HEAD"), str(scope["path"])
+    size = headers.get("content-length", "0")
+    if not size.isdecimal() or int(size) > LARGEST:
+        return _too_large()
+    if not reads and _is_foreign(headers):
+        return PlainTextResponse("this form was not sent by a page of this console", 403)
+    if path == "/login" or path.startswith(PUBLIC[1:]):
+        return None
+    if session is None:
+        if reads and headers.get("x-live") is None:
+            query = scope["query_string"].decode("latin-1")
+            return RedirectResponse(f"/login?next={quote(path + (f'?{query}' if query else ''), safe='')}", 303)
+        return PlainTextResponse("log in first", 401)
+    if not reads and path != "/logout" and not session.user.decides:
+        return PlainTextResponse(f"{session.user.name} is a viewer, and viewers change nothing", 403)
+    return None
+
+
+def _is_foreign(headers: Headers) -> bool:
+    """Return True if a browser says that another site has sent the request."""
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    if origin is not None:
+        return urlsplit(origin).netloc != headers.get("host", "")
+    return site not in (None, "same-origin", "none")
+
+
+def _too_large() -> Response:
+    return PlainTextResponse(f"a request has at most {LARGEST:,} bytes", 413)
+
+
+def _limited(receive: Receive) -> Receive:
+    read = 0
+
+    async def receiving() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > LARGEST:
+            raise TooLarge
+        return message
+
+    return receiving
+
+
+class Rates:
+    """How many requests each address may still send now."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """Requests that an address has left, and when this was true."""
+
+    def allows(self, address: str) -> bool:
+        """Return True if the address may send a request now, and count it."""
+        now = self._clock()
+        left, at = self._left.pop(address, (float(BURST), now))
+        left = min(left + (now - at) * PER_SECOND, BURST)
+        self._left[address] = max(left - 1, 0.0), now
+        while len(self._left) > ADDRESSES:
+            self._left.popitem(last=False)
+        return left >= 1

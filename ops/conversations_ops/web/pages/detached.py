@@ -1,0 +1,54 @@
+"""Open letters: dead letters that no dialog waits for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, HTTPException, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from conversations.errors import LogError
+from conversations_ops.operate.commands import Refused
+from conversations_ops.operate.open_letters import Request as Wish
+from conversations_ops.operate.open_letters import close, kept_letter
+from conversations_ops.operate.reasons import WHY
+from conversations_ops.read_model.letters import PAGE, open_groups, open_letters
+from conversations_ops.read_model.status import statuses
+from conversations_ops.web.desk import Desk
+from conversations_ops.web.pages.letters import LOOK, WAIT
+from conversations_ops.web.rendering import Pages, session_of
+
+
+def routes(desk: Desk, pages: Pages) -> APIRouter:
+    """Return the pages about open letters."""
+    router = APIRouter()
+
+    @router.get("/detached")
+    def detached(request: Request, service: str = "", begin: int = Query(0, ge=0, le=10_000_000)) -> Response:
+        with desk.live.file() as file:
+            found, groups = open_letters(file, service, begin), open_groups(file, service)
+            names = [it.service for it in statuses(file)]
+        return pages.page(
+            request, "detached.html", letters=found, groups=groups, reasons=WHY, service=service, services=names,
+            begin=begin, more=begin + PAGE if len(found) == PAGE else 0,
+        )  # fmt: skip
+
+    @router.post("/detached/{name}/discard")
+    def discard(request: Request, name: str, reason: Annotated[str, Form(max_length=500)] = "") -> Response:
+        session = session_of(request)
+        if not reason.strip():
+            desk.notices.leave(session, "bad", "Nothing was done: give a reason. It is in the journal.")
+            return RedirectResponse(f"/letters/{name}", 303)
+        kept = kept_letter(desk.kafka, name)
+        if kept is None or not kept.is_open or kept.letter.foreign:
+            raise HTTPException(404, f"{name[:200]} is no open letter. Somebody may have closed it already.")
+        try:
+            close(desk.kafka, [kept.letter], "discarded", Wish(session.user.name, reason.strip(), WAIT))
+        except (Refused, LogError) as error:
+            desk.notices.leave(session, "bad", str(error))
+        else:
+            desk.notices.leave(session, "good", f"{name} was discarded. Its bytes stay in the dead-letter topic.")
+        desk.live.look_now(LOOK)
+        return RedirectResponse("/detached", 303)
+
+    return router

@@ -1,0 +1,117 @@
+"""Dialogs: a list with search, and one dialog with its picture."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from conversations.errors import LogError
+from conversations.protocol.code_table import of_error
+from conversations.protocol.states import State
+from conversations_ops.operate.dialogs import STATES, Side
+from conversations_ops.operate.timeline import Timeline
+from conversations_ops.read_model.dialogs import Wanted, both_sides, page, search
+from conversations_ops.read_model.events import events_of
+from conversations_ops.read_model.letters import letters_of
+from conversations_ops.read_model.status import statuses
+from conversations_ops.web.desk import Desk
+from conversations_ops.web.picture import SHOWN, picture
+from conversations_ops.web.rendering import Pages, clock
+from conversations_ops.why.causes import causes, next_command
+from conversations_ops.why.collected import facts_of
+
+_STATE = {name: state for state, name in STATES.items()}
+
+
+def routes(desk: Desk, pages: Pages) -> APIRouter:
+    """Return the pages about dialogs."""
+    router = APIRouter()
+
+    @router.get("/dialogs")
+    def dialogs(
+        request: Request,
+        q: str = Query("", max_length=200),
+        service: str = "",
+        state: str = "",
+        waits: bool = False,
+        failed: bool = False,
+        before: str = "",
+    ) -> Response:
+        with desk.live.file() as file:
+            names = [it.service for it in statuses(file)]
+            if q.strip():
+                found = search(file, q)
+                if len({it.conversation for it in found}) == 1 and request.headers.get("x-live") is None:
+                    return RedirectResponse(f"/dialogs/{found[0].conversation}", 303)
+                sides, more = found, b""
+            else:
+                wanted = Wanted(service, _STATE.get(state), waits, failed, _bytes(before))
+                sides, more = page(file, wanted)
+        shown = [{"it": it, "state": STATES[it.state], "error": _error(it.code)} for it in sides]
+        return pages.page(
+            request, "dialogs.html", sides=shown, more=more.hex(), q=q, service=service, state=state, waits=waits, failed=failed,
+            services=names, states=list(_STATE),
+        )  # fmt: skip
+
+    @router.get("/dialogs/{name}")
+    def dialog(request: Request, name: str, every: bool = Query(False, alias="all")) -> Response:
+        conversation = _id(name)
+        with desk.live.file() as file:
+            sides = both_sides(file, desk.kafka.namespace, conversation)
+            if not sides:
+                raise HTTPException(404, _unknown(name))
+            events, kept = events_of(file, sides[0].name), letters_of(file, sides[0].name)
+        drawn, trouble = None, ""
+        try:
+            found = desk.timelines.of(sides)
+        except LogError as error:
+            found, trouble = Timeline((), 0, complete=False), str(error)
+        else:
+            drawn = picture(sides, found, SHOWN if not every else len(found.steps))
+        return pages.page(
+            request, "dialog.html", name=sides[0].name, sides=[_plain(it) for it in sides], timeline=found, drawn=drawn, trouble=trouble,
+            events=events, letters=kept, every=every, shown=SHOWN,
+        )  # fmt: skip
+
+    @router.get("/dialogs/{name}/why")
+    def why(request: Request, name: str) -> Response:
+        conversation = _id(name)
+        with desk.live.file() as file:
+            try:
+                facts = facts_of(desk.kafka, file, conversation)
+            except LookupError as error:
+                raise HTTPException(404, str(error)) from error
+        found = causes(facts, clock)
+        return pages.page(request, "why.html", name=facts.sides[0].name, causes=found, command=next_command(found))
+
+    return router
+
+
+def _plain(it: Side) -> dict[str, Any]:
+    return {"it": it, "state": STATES[it.state], "error": _error(it.code), "over": it.state is State.CLOSED}
+
+
+def _error(code: int) -> str:
+    known = of_error(code) if code else None
+    return f"{code} {known.text}" if known is not None else str(code or "")
+
+
+def _id(name: str) -> bytes:
+    try:
+        return UUID(name[:64]).bytes
+    except ValueError:
+        raise HTTPException(404, f"{name[:64]!r} is no id of a dialog") from None
+
+
+def _unknown(name: str) -> str:
+    return f"No service knows the dialog {name[:64]}. It has not begun yet, or it is over and forgotten, or the id is wrong."
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text[:64])
+    except ValueError:
+        return b""

@@ -1,0 +1,72 @@
+"""Logging in and out."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import RedirectResponse, Response
+
+from conversations_ops.web.desk import Desk
+from conversations_ops.web.guard import COOKIE
+from conversations_ops.web.rendering import Pages
+from conversations_ops.web.users import LONGEST, User
+
+Text = Annotated[str, Form(max_length=LONGEST)]
+
+
+def routes(desk: Desk, pages: Pages, *, secure: bool) -> APIRouter:
+    """Return the pages to log in and out. ``secure`` is True if the console is reached over TLS."""
+    router = APIRouter()
+
+    @router.get("/login")
+    def login(request: Request, next: str = "/", link: str = "") -> Response:  # noqa: A002 - the name in the address
+        user = desk.links.use(link) if desk.links is not None and link else None
+        if user is not None:
+            return begun(user, next)
+        trouble = "This link is used up. The console has printed a new one." if link else ""
+        return pages.page(
+            request, "login.html", 403 if link else 200, to=_local(next), trouble=trouble, by_link=desk.users is None
+        )
+
+    @router.post("/login")
+    def log_in(request: Request, name: Text = "", password: Text = "", next: str = "/") -> Response:  # noqa: A002
+        if desk.users is None:
+            return pages.page(request, "login.html", 403, to="/", trouble="", by_link=True)
+        address = request.client.host if request.client else ""
+        whom = f"name {name}", f"address {address}"
+        left = desk.pauses.left(*whom)
+        if left:
+            trouble = f"Too many wrong passwords. Try again in {math.ceil(left)} s."
+            page = pages.page(request, "login.html", 429, to=_local(next), trouble=trouble, by_link=False)
+            page.headers["retry-after"] = str(math.ceil(left))
+            return page
+        with desk.checks:
+            user = desk.users.check(name, password)
+        if user is None:
+            desk.pauses.wrong(*whom)
+            trouble = "The name or the password is wrong."
+            return pages.page(request, "login.html", 403, to=_local(next), trouble=trouble, by_link=False)
+        desk.pauses.right(*whom)
+        return begun(user, next)
+
+    @router.post("/logout")
+    def log_out(request: Request) -> Response:
+        desk.sessions.end(request.state.token)
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+    def begun(user: User, to: str) -> Response:
+        answer = RedirectResponse(_local(to), 303)
+        answer.set_cookie(COOKIE, desk.sessions.begin(user), httponly=True, samesite="strict", secure=secure, path="/")
+        return answer
+
+    return router
+
+
+def _local(to: str) -> str:
+    """Return an address of this console; the overview if the address may lead elsewhere."""
+    safe = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable() and "\\" not in to
+    return to if safe else "/"

@@ -1,0 +1,66 @@
+"""Queues, and turning them off and on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, HTTPException, Request
+from fastapi.responses import RedirectResponse, Response
+
+from conversations.errors import LogError
+from conversations.kafka.ownership import owned_partitions
+from conversations.protocol.command import Switch
+from conversations_ops.operate.commands import Refused
+from conversations_ops.operate.queues import turn
+from conversations_ops.printable import counted
+from conversations_ops.read_model.queues import queues
+from conversations_ops.read_model.status import statuses
+from conversations_ops.web.desk import Desk
+from conversations_ops.web.pages.letters import LOOK, WAIT
+from conversations_ops.web.rendering import Pages, session_of
+
+
+def routes(desk: Desk, pages: Pages) -> APIRouter:
+    """Return the pages about queues."""
+    router = APIRouter()
+
+    @router.get("/queues")
+    def every(request: Request) -> Response:
+        with desk.live.file() as file:
+            found = statuses(file)
+        return pages.page(request, "queues.html", services=found)
+
+    @router.get("/queues/{service}")
+    def one(request: Request, service: str) -> Response:
+        with desk.live.file() as file:
+            found = queues(file, service)
+        if not found:
+            raise HTTPException(404, f"There is no service {service[:128]}.")
+        try:
+            owned, trouble = owned_partitions(desk.kafka, service), ""
+        except LogError as error:
+            owned, trouble = None, str(error)
+        return pages.page(request, "queue.html", service=service, queues=found, owned=owned, trouble=trouble)
+
+    @router.post("/queues/{service}/{to}")
+    def switch(request: Request, service: str, to: str, reason: Annotated[str, Form(max_length=500)] = "") -> Response:
+        session = session_of(request)
+        if to not in ("on", "off"):
+            raise HTTPException(404, "A queue is turned on or off.")
+        with desk.live.file() as file:
+            count = len(queues(file, service))
+        if not count:
+            raise HTTPException(404, f"There is no service {service[:128]}.")
+        if not reason.strip():
+            desk.notices.leave(session, "bad", "Nothing was done: give a reason. It is in the journal.")
+            return RedirectResponse(f"/queues/{service}", 303)
+        try:
+            turn(desk.kafka, service, Switch(to == "on", reason.strip()), session.user.name, WAIT)
+        except (Refused, LogError) as error:
+            desk.notices.leave(session, "bad", str(error))
+        else:
+            desk.notices.leave(session, "good", f"The queue of {service} is {to} in {counted(count, 'partition')}.")
+        desk.live.look_now(LOOK)
+        return RedirectResponse(f"/queues/{service}", 303)
+
+    return router

@@ -1,0 +1,112 @@
+"""Redrives that the web console carries out, each in a thread. Terminals see, stop and continue them as they do with their own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock, Thread
+
+from conversations.config import Kafka
+from conversations.errors import DeclarationError
+from conversations.protocol.command import Action
+from conversations.protocol.parked import Decision
+from conversations_ops.operate.parked import parked_messages
+from conversations_ops.operate.redrive.drive import Drive
+from conversations_ops.operate.redrive.journal import Journal
+from conversations_ops.operate.redrive.plan import Care, Plan, from_json, is_name, plan_of, to_json
+from conversations_ops.operate.redrive.selection import Selector
+
+log = logging.getLogger("conversations.ops")
+MANY = 4
+"""Maximum number of redrives that run in this process at the same time."""
+LARGEST = 200_000_000
+"""Maximum number of bytes of a plan file that is read."""
+
+
+class Redrives:
+    """The plans in a directory, and the threads that carry them out."""
+
+    def __init__(self, kafka: Kafka, directory: Path) -> None:
+        self._kafka, self._directory = kafka, directory
+        self._running: dict[str, Thread] = {}
+        self._lock = Lock()
+
+    def make(self, selector: Selector, care: Care, by: str) -> Plan:
+        """Write a plan with the held letters that match now.
+
+        Raises:
+            LogError: a topic cannot be read.
+            DeclarationError: the plan cannot be written.
+        """
+        found, now = parked_messages(self._kafka, selector.service), time.time_ns() // 1_000
+        plan = plan_of(found, selector, care, self._kafka.namespace, by=by, now=now, random=os.urandom(4))
+        if plan.letters:
+            try:
+                with self._file(plan.redrive).open("x", encoding="utf-8") as file:
+                    file.write(to_json(plan))
+            except OSError as error:
+                raise DeclarationError(f"{self._file(plan.redrive)}: {error.strerror}") from error
+        return plan
+
+    def plan(self, redrive: str) -> Plan | None:
+        """Return a plan of this directory; None if it has no such plan.
+
+        Raises:
+            DeclarationError: the plan cannot be read.
+        """
+        if not is_name(redrive):
+            return None
+        try:
+            with self._file(redrive).open(encoding="utf-8") as file:
+                return from_json(file.read(LARGEST))
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise DeclarationError(f"{self._file(redrive)} cannot be read: {error}") from error
+
+    def plans(self) -> Sequence[str]:
+        """Return the names of the plans of this directory, the newest first."""
+        found = [it for it in self._directory.glob("rd-*.json") if is_name(it.stem)]
+        return [it.stem for it in sorted(found, key=lambda it: it.stat().st_mtime, reverse=True)]
+
+    def was_started(self, redrive: str) -> bool:
+        """Return True if a plan was started before."""
+        return Journal(self._file(redrive), redrive).exists
+
+    def runs(self, redrive: str) -> bool:
+        """Return True if this process carries the plan out now."""
+        with self._lock:
+            thread = self._running.get(redrive)
+        return thread is not None and thread.is_alive()
+
+    def start(self, plan: Plan, by: str, reason: str) -> None:
+        """Carry a plan out in a thread, or continue it.
+
+        Raises:
+            DeclarationError: it runs already, too many run, or nothing is left to do.
+        """
+        journal = Journal(self._file(plan.redrive), plan.redrive)
+        with self._lock:
+            self._running = {name: it for name, it in self._running.items() if it.is_alive()}
+            if plan.redrive in self._running:
+                raise DeclarationError(f"{plan.redrive} runs already")
+            if len(self._running) >= MANY:
+                raise DeclarationError(f"{MANY} redrives run in this console already: wait until one of them has ended")
+            if journal.is_over(plan.letters):
+                raise DeclarationError(f"{plan.redrive} is done, nothing is left to do")
+            journal.begin()
+            thread = Thread(target=self._run, args=(plan, journal, by, reason), name=plan.redrive, daemon=True)
+            self._running[plan.redrive] = thread
+        thread.start()
+
+    def _run(self, plan: Plan, journal: Journal, by: str, reason: str) -> None:
+        try:
+            Drive(self._kafka, plan, journal, Decision(Action.RETRY, by, reason), lambda _counts: None).run()
+        except Exception:
+            log.exception("%s ended with an error; it can be continued", plan.redrive)
+
+    def _file(self, redrive: str) -> Path:
+        return self._directory / f"{redrive}.json"
