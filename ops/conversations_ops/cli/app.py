@@ -13,6 +13,7 @@ from conversations_ops.cli import (
     acl,
     broker,
     codes,
+    console,
     dead_letters,
     declarations,
     demo,
@@ -24,6 +25,7 @@ from conversations_ops.cli import (
     settings,
     spark,
     status,
+    users,
     why,
 )
 from conversations_ops.cli import run as running
@@ -49,6 +51,8 @@ app.add_typer(codes.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(status.app)
 app.add_typer(why.app)
+app.add_typer(console.app)
+app.add_typer(users.app, name="users")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
 app.add_typer(dialogs.app, name="dialogs")

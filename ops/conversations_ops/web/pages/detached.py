@@ -15,7 +15,7 @@ from conversations_ops.operate.reasons import WHY
 from conversations_ops.read_model.letters import PAGE, open_groups, open_letters
 from conversations_ops.read_model.status import statuses
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.pages.letters import LOOK, WAIT
+from conversations_ops.web.pages.decisions import LOOK, WAIT
 from conversations_ops.web.rendering import Pages, session_of
 
 
@@ -24,7 +24,9 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     router = APIRouter()
 
     @router.get("/detached")
-    def detached(request: Request, service: str = "", begin: int = Query(0, ge=0, le=10_000_000)) -> Response:
+    def detached(
+        request: Request, service: str = "", begin: Annotated[int, Query(ge=0, le=10_000_000)] = 0
+    ) -> Response:
         with desk.live.file() as file:
             found, groups = open_letters(file, service, begin), open_groups(file, service)
             names = [it.service for it in statuses(file)]

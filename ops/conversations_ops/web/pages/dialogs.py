@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -13,7 +13,7 @@ from conversations.protocol.code_table import of_error
 from conversations.protocol.states import State
 from conversations_ops.operate.dialogs import STATES, Side
 from conversations_ops.operate.timeline import Timeline
-from conversations_ops.read_model.dialogs import Wanted, both_sides, page, search
+from conversations_ops.read_model.dialogs import Page, Wanted, both_sides, page, search
 from conversations_ops.read_model.events import events_of
 from conversations_ops.read_model.letters import letters_of
 from conversations_ops.read_model.status import statuses
@@ -33,7 +33,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     @router.get("/dialogs")
     def dialogs(
         request: Request,
-        q: str = Query("", max_length=200),
+        q: Annotated[str, Query(max_length=200)] = "",
         service: str = "",
         state: str = "",
         waits: bool = False,
@@ -43,21 +43,19 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         with desk.live.file() as file:
             names = [it.service for it in statuses(file)]
             if q.strip():
-                found = search(file, q)
-                if len({it.conversation for it in found}) == 1 and request.headers.get("x-live") is None:
-                    return RedirectResponse(f"/dialogs/{found[0].conversation}", 303)
-                sides, more = found, b""
+                found = Page(search(file, q), b"")
+                if len({it.conversation for it in found.sides}) == 1 and request.headers.get("x-live") is None:
+                    return RedirectResponse(f"/dialogs/{found.sides[0].conversation}", 303)
             else:
-                wanted = Wanted(service, _STATE.get(state), waits, failed, _bytes(before))
-                sides, more = page(file, wanted)
-        shown = [{"it": it, "state": STATES[it.state], "error": _error(it.code)} for it in sides]
+                found = page(file, Wanted(service, _STATE.get(state), waits, failed, _bytes(before)))
+        shown = [{"it": it, "state": STATES[it.state], "error": _error(it.code)} for it in found.sides]
         return pages.page(
-            request, "dialogs.html", sides=shown, more=more.hex(), q=q, service=service, state=state, waits=waits, failed=failed,
+            request, "dialogs.html", sides=shown, more=found.more.hex(), q=q, service=service, state=state, waits=waits, failed=failed,
             services=names, states=list(_STATE),
         )  # fmt: skip
 
     @router.get("/dialogs/{name}")
-    def dialog(request: Request, name: str, every: bool = Query(False, alias="all")) -> Response:
+    def dialog(request: Request, name: str, every: Annotated[bool, Query(alias="all")] = False) -> Response:
         conversation = _id(name)
         with desk.live.file() as file:
             sides = both_sides(file, desk.kafka.namespace, conversation)
@@ -70,7 +68,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         except LogError as error:
             found, trouble = Timeline((), 0, complete=False), str(error)
         else:
-            drawn = picture(sides, found, SHOWN if not every else len(found.steps))
+            drawn = picture(sides, found, len(found.steps) if every else SHOWN, kept, events)
         return pages.page(
             request, "dialog.html", name=sides[0].name, sides=[_plain(it) for it in sides], timeline=found, drawn=drawn, trouble=trouble,
             events=events, letters=kept, every=every, shown=SHOWN,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
@@ -17,7 +19,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
 
     @router.get("/events")
     def every(
-        request: Request, service: str = "", name: str = "", before: int = Query(2**62, ge=0, le=2**62)
+        request: Request, service: str = "", name: str = "", before: Annotated[int, Query(ge=0, le=2**62)] = 2**62
     ) -> Response:
         with desk.live.file() as file:
             found = events(file, Wanted(service, name, before=before))
@@ -27,13 +29,11 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         )  # fmt: skip
 
     @router.get("/journal")
-    def journal(request: Request, service: str = "", before: int = Query(2**62, ge=0, le=2**62)) -> Response:
+    def journal(request: Request, service: str = "", before: Annotated[int, Query(ge=0, le=2**62)] = 2**62) -> Response:
         with desk.live.file() as file:
             found = events(file, Wanted(service, by_person=True, before=before))
             services = [it.service for it in statuses(file)]
-        return pages.page(
-            request, "journal.html", events=found, service=service, services=services, more=_more(found)
-        )
+        return pages.page(request, "journal.html", events=found, service=service, services=services, more=_more(found))
 
     return router
 

@@ -1,40 +1,22 @@
-"""Failed messages that wait for a person, and what a person may decide about one of them."""
+"""Failed messages that wait for a person or for another attempt, and one letter."""
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Form, HTTPException, Query, Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import Response
 
 from conversations.bodies import JSON
-from conversations.errors import LogError
 from conversations.protocol.codes import POISON
-from conversations.protocol.command import Action
-from conversations.protocol.parked import Decision, Parked
-from conversations_ops.operate.commands import Refused
-from conversations_ops.operate.decisions import decide
+from conversations.protocol.parked import Parked
 from conversations_ops.operate.open_letters import kept_letter
 from conversations_ops.operate.reasons import WHY
-from conversations_ops.operate.redrive.outcomes import Outcome
-from conversations_ops.read_model.letters import Wanted, Waits, groups, heads, kept_letters, parked_letter
+from conversations_ops.read_model.letters import Waits, Wanted, groups, heads, kept_letters, parked_letter
 from conversations_ops.read_model.status import statuses
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.rendering import Pages, session_of
-
-WAIT = 20.0
-"""Seconds that a decision waits for the owner of the dialog, and then for the outcome of the message."""
-LOOK = 5.0
-"""Seconds that the next page waits for the read model to have the decision."""
-Reason = Annotated[str, Form(max_length=500)]
-_DONE = {
-    Outcome.HANDLED: ("good", "The message was handled, and what waited behind it goes on."),
-    Outcome.BACK: ("bad", "The message failed again."),
-    Outcome.ENDED: ("bad", "The dialog ended before the message was tried."),
-    Outcome.CHANGED: ("bad", "Somebody else made another decision first."),
-}
 
 
 def routes(desk: Desk, pages: Pages) -> APIRouter:
@@ -57,7 +39,13 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             found = heads(file, wanted)
             of = [it for it in groups(file, Waits.PERSON, service) if (it.exception, it.what) == (exception, what)]
         return pages.page(
-            request, "group.html", letters=found, service=service, exception=exception, what=what, group=of[0] if of else None
+            request,
+            "group.html",
+            letters=found,
+            service=service,
+            exception=exception,
+            what=what,
+            group=of[0] if of else None,
         )
 
     @router.get("/letters/{name}")
@@ -74,71 +62,9 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             body=_body(it, bytes_of) if sees else None, sees=sees, code=POISON.number, description=POISON.text,
         )  # fmt: skip
 
-    @router.get("/letters/{name}/edit")
-    def form(request: Request, name: str) -> Response:
-        it = waiting(name)
-        if not session_of(request).user.decides:
-            raise HTTPException(403, "Only an operator can edit a message.")
-        return pages.page(request, "edit.html", it=it, body=_text(it.body), reason="", trouble="", diff=None)
-
-    @router.post("/letters/{name}/edit")
-    def edit(
-        request: Request, name: str, body: Annotated[str, Form()], reason: Reason = "", sure: str = Form("")
-    ) -> Response:
-        it = waiting(name)
-        new = body.replace("\r\n", "\n") if b"\r" not in it.body else body
-        trouble = _trouble(it, new) or ("" if reason.strip() or not sure else "Give a reason. It is in the journal.")
-        if trouble or not sure:
-            return pages.page(
-                request, "edit.html", 400 if trouble else 200, it=it, body=new, reason=reason, trouble=trouble, diff=_diff(_text(it.body), new)
-            )  # fmt: skip
-        return decided(request, it, Decision(Action.EDIT, session_of(request).user.name, reason.strip(), new.encode()))
-
-    @router.post("/letters/{name}/{action}")
-    def act(
-        request: Request,
-        name: str,
-        action: str,
-        reason: Reason = "",
-        code: Annotated[int, Form(ge=1, le=2**31 - 1)] = POISON.number,
-        description: Annotated[str, Form(max_length=1_000)] = POISON.text,
-    ) -> Response:
-        actions = {"retry": Action.RETRY, "skip": Action.SKIP, "end": Action.END}
-        if action not in actions:
-            raise HTTPException(404, "There is no such decision.")
-        it, by = waiting(name), session_of(request).user.name
-        if not reason.strip():
-            desk.notices.leave(session_of(request), "bad", "Nothing was done: give a reason. It is in the journal.")
-            return RedirectResponse(f"/letters/{name}", 303)
-        decision = Decision(actions[action], by, reason.strip())
-        if action == "end":
-            decision = decision._replace(code=code, description=description)
-        return decided(request, it, decision)
-
-    def waiting(name: str) -> Parked:
-        with desk.live.file() as file:
-            it = parked_letter(file, desk.kafka.namespace, name)
-        if it is None:
-            raise HTTPException(404, f"No dialog waits for {name[:200]} any more. Somebody may have decided already.")
-        return it
-
-    def decided(request: Request, it: Parked, decision: Decision) -> Response:
-        session = session_of(request)
-        try:
-            outcome = decide(desk.kafka, it, decision, WAIT)
-        except (Refused, LogError) as error:
-            desk.notices.leave(session, "bad", str(error))
-        else:
-            kind, text = _told(decision.action, outcome)
-            desk.notices.leave(session, kind, text)
-        desk.live.look_now(LOOK)
-        with desk.live.file() as file:
-            still = parked_letter(file, desk.kafka.namespace, it.letter) is not None
-        return RedirectResponse(f"/letters/{it.letter}" if still else f"/dialogs/{it.conversation}", 303)
-
     @router.get("/retries")
     def retries(
-        request: Request, service: str = "", since: int = Query(0, ge=0), after: str = ""
+        request: Request, service: str = "", since: Annotated[int, Query(ge=0)] = 0, after: str = ""
     ) -> Response:
         with desk.live.file() as file:
             found = heads(file, Wanted(Waits.RETRY, service, after=(since, after)))
@@ -146,15 +72,6 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         return pages.page(request, "retries.html", letters=found, groups=of, service=service, services=names)
 
     return router
-
-
-def _told(action: Action, outcome: Outcome | None) -> tuple[str, str]:
-    if action is Action.SKIP:
-        return "good", "The message was skipped, and what waited behind it goes on. Its bytes stay in the dead-letter topic."
-    if action is Action.END:
-        return "good", "The dialog was ended with an error for the peer."
-    slow = "plain", f"The owner has the decision, but no outcome is known after {WAIT:g} s. The handler may be slow, or the queue is off."
-    return slow if outcome is None else _DONE[outcome]
 
 
 def _text(body: bytes) -> str | None:
@@ -179,21 +96,3 @@ def _body(it: Parked | None, kept: Any) -> str | None:
         except (ValueError, RecursionError):
             return text
     return text
-
-
-def _trouble(it: Parked, body: str) -> str:
-    """Say why a new body cannot be sent; empty if it can. Only the owner has the message type, and checks the rest."""
-    if body.encode("utf-8", "replace") == it.body:
-        return "The body was not changed."
-    if it.content_type.partition(";")[0].strip() == JSON:
-        try:
-            json.loads(body)
-        except (ValueError, RecursionError) as error:
-            return f"The new body is not JSON, but {it.what} has JSON bodies: {error}"
-    return ""
-
-
-def _diff(old: str | None, new: str) -> list[tuple[str, str]]:
-    """Return the lines of a comparison, each with ``+``, ``-`` or a blank."""
-    found = difflib.ndiff((old or "").splitlines(), new.splitlines())
-    return [(line[0], line[2:]) for line in found if line[0] != "?"][:2_000]

@@ -16,7 +16,7 @@ from conversations_ops.printable import counted
 from conversations_ops.read_model.queues import queues
 from conversations_ops.read_model.status import statuses
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.pages.letters import LOOK, WAIT
+from conversations_ops.web.pages.decisions import LOOK, WAIT
 from conversations_ops.web.rendering import Pages, session_of
 
 

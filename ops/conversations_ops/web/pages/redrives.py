@@ -16,7 +16,7 @@ from conversations_ops.operate.redrive.plan import Care
 from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.read_model.events import redrive_events
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.pages.letters import LOOK
+from conversations_ops.web.pages.decisions import LOOK
 from conversations_ops.web.rendering import Pages, session_of
 
 Reason = Annotated[str, Form(max_length=500)]
@@ -80,7 +80,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             raise HTTPException(404, f"This console has no plan {name[:40]}. Continue it where it was made.")
         try:
             if not reason.strip():
-                raise DeclarationError("Nothing was done: give a reason. It is in the journal.")  # noqa: TRY301
+                raise DeclarationError("Nothing was done: give a reason. It is in the journal.")
             desk.redrives.start(made, session.user.name, reason.strip())
         except DeclarationError as error:
             desk.notices.leave(session, "bad", str(error))
@@ -92,12 +92,14 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         session = session_of(request)
         try:
             if not reason.strip():
-                raise LogError("Nothing was done: give a reason. It is in the journal.")  # noqa: TRY301
+                raise LogError("Nothing was done: give a reason. It is in the journal.")
             stop(desk.kafka, name, session.user.name, reason.strip())
         except LogError as error:
             desk.notices.leave(session, "bad", str(error))
         else:
-            desk.notices.leave(session, "good", "The redrive was asked to stop. Messages that were given back are still handled.")
+            desk.notices.leave(
+                session, "good", "The redrive was asked to stop. Messages that were given back are still handled."
+            )
         desk.live.look_now(LOOK)
         return RedirectResponse("/redrives" if not name.startswith("rd-") else f"/redrives/{name[:40]}", 303)
 
