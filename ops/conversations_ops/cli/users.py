@@ -55,7 +55,7 @@ def add(
 
 @app.command("remove", epilog=EXIT_CODES)
 def remove(name: Name, file: FileOption = None) -> None:
-    """Remove a user. The user's sessions end when the console is started again.
+    """Remove a user. The user's sessions end at once.
 
     \b
     Example:

@@ -49,7 +49,7 @@ def application(desk: Desk, *, secure: bool = False) -> Guard:
         return PlainTextResponse("the read model is not up to date\n" if trouble else "ok\n", 503 if trouble else 200)
 
     _explain(app, pages)
-    return Guard(app, desk.sessions, secure=secure)
+    return Guard(app, desk.sessions, desk.knows, secure=secure)
 
 
 def _explain(app: FastAPI, pages: Pages) -> None:

@@ -127,3 +127,7 @@ class Desk:
         self.sessions, self.pauses = Sessions(lengths), Pauses(lengths)
         self.notices, self.timelines = Notices(), Timelines(kafka)
         self.checks = BoundedSemaphore(CHECKS)
+
+    def knows(self, user: User) -> bool:
+        """Return True if a user who has logged in is still a user. The owner of the process always is."""
+        return self.users is None or self.users.has(user)

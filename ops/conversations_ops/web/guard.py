@@ -14,6 +14,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from conversations_ops.web.sessions import Session, Sessions
+from conversations_ops.web.users import User
 
 COOKIE = "conversations-session"
 LARGEST = 3_000_000
@@ -46,14 +47,21 @@ class Guard:
     Args:
         app: the pages.
         sessions: the sessions of users who have logged in.
+        knows: returns True if a user is still one.
         secure: True if the console is reached over TLS.
         clock: seconds, for the rates.
     """
 
     def __init__(
-        self, app: ASGIApp, sessions: Sessions, *, secure: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        app: ASGIApp,
+        sessions: Sessions,
+        knows: Callable[[User], bool],
+        *,
+        secure: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._app, self._sessions, self._secure = app, sessions, secure
+        self._app, self._sessions, self._knows, self._secure = app, sessions, knows, secure
         self._rates = Rates(clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,6 +76,9 @@ class Guard:
             return
         token = _token(headers)
         session = self._sessions.find(token, used=headers.get("x-live") is None) if token else None
+        if session is not None and not self._knows(session.user):
+            self._sessions.end(token)
+            session = None
         scope.setdefault("state", {}).update(session=session, token=token)
         refusal = _refusal(scope, headers, session)
         if refusal is not None:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import stat
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from conversations.errors import DeclarationError
 
+log = logging.getLogger("conversations.ops")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 SHORTEST = 10
 """Minimum number of characters of a password."""
@@ -52,11 +54,14 @@ class User(NamedTuple):
 
 
 class Users:
-    """The users in a file. The file is read again at each log-in, so that a user that is removed cannot log in any more."""
+    """The users in a file. The file is read again when it has changed, so that a user that is removed can do nothing any more."""
 
     def __init__(self, path: Path, *, viewers_see_bodies: bool = False) -> None:
         self.path = path
         self._viewers_see_bodies = viewers_see_bodies
+        self._read_at: tuple[int, ...] = ()
+        """Identity and time of the file when it was read."""
+        self._known: Mapping[str, Mapping[str, Any]] = {}
 
     def check(self, name: str, password: str) -> User | None:
         """Return the user with this name and password; None if there is none. A wrong name takes as long as a wrong password.
@@ -64,19 +69,19 @@ class Users:
         Raises:
             DeclarationError: the file cannot be read.
         """
-        known = _read(self.path).get(name)
+        known = self._now().get(name)
         wanted = _NOBODY if known is None else str(known["password"])
         fits = _matches(password, wanted)
         return self._user(name, known) if fits and known is not None else None
 
-    def still(self, name: str) -> User | None:
-        """Return the user with this name as the file has it now; None if the user is removed.
-
-        Raises:
-            DeclarationError: the file cannot be read.
-        """
-        known = _read(self.path).get(name)
-        return None if known is None else self._user(name, known)
+    def has(self, user: User) -> bool:
+        """Return True if the file has this user now, with the same role. A file that cannot be read has no user."""
+        try:
+            known = self._now().get(user.name)
+        except DeclarationError as error:
+            log.warning("every session ends: %s", error)
+            return False
+        return known is not None and self._user(user.name, known) == user
 
     def all(self) -> list[User]:
         """Return all users, ordered by name.
@@ -114,6 +119,16 @@ class Users:
         if users.pop(name, None) is None:
             raise DeclarationError(f"{self.path} has no user {name!r}")
         _write(self.path, users)
+
+    def _now(self) -> Mapping[str, Mapping[str, Any]]:
+        try:
+            it = self.path.stat()
+            at: tuple[int, ...] = it.st_ino, it.st_mtime_ns, it.st_size, it.st_mode
+        except OSError:
+            at = ()
+        if not at or at != self._read_at:
+            self._known, self._read_at = _read(self.path), at
+        return self._known
 
     def _user(self, name: str, known: Mapping[str, Any]) -> User:
         role = Role(known["role"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,7 +15,7 @@ from conversations.protocol.code_table import of_error
 from conversations.protocol.states import State
 from conversations_ops.operate.dialogs import STATES, Side
 from conversations_ops.operate.timeline import Timeline
-from conversations_ops.read_model.dialogs import Page, Wanted, both_sides, page, search
+from conversations_ops.read_model.dialogs import Found, Page, Wanted, both_sides, page, search
 from conversations_ops.read_model.events import events_of
 from conversations_ops.read_model.letters import letters_of
 from conversations_ops.read_model.status import statuses
@@ -48,9 +50,8 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
                     return RedirectResponse(f"/dialogs/{found.sides[0].conversation}", 303)
             else:
                 found = page(file, Wanted(service, _STATE.get(state), waits, failed, _bytes(before)))
-        shown = [{"it": it, "state": STATES[it.state], "error": _error(it.code)} for it in found.sides]
         return pages.page(
-            request, "dialogs.html", sides=shown, more=found.more.hex(), q=q, service=service, state=state, waits=waits, failed=failed,
+            request, "dialogs.html", dialogs=_together(found.sides), more=found.more.hex(), q=q, service=service, state=state, waits=waits, failed=failed,
             services=names, states=list(_STATE),
         )  # fmt: skip
 
@@ -86,6 +87,26 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         return pages.page(request, "why.html", name=facts.sides[0].name, causes=found, command=next_command(found))
 
     return router
+
+
+def _together(sides: Sequence[Found]) -> list[dict[str, Any]]:
+    """Return one row for each dialog. The sides of a dialog follow each other, because their names begin with its id."""
+    rows: list[dict[str, Any]] = []
+    for _, group in groupby(sides, key=lambda it: it.own[:16]):
+        both = sorted(group, key=lambda it: not it.initiator)
+        first = both[0]
+        peer = next((it.service for it in both[1:]), first.peer)
+        names = (first.service, peer) if first.initiator else (peer, first.service)
+        states = [
+            {"service": it.service, "state": STATES[it.state], "error": _error(it.code), "parked": it.parked}
+            for it in both
+        ]
+        rows.append({
+            "id": first.conversation, "initiator": names[0], "target": names[1], "contract": next((it.contract for it in both if it.contract), ""),
+            "key": next((it.key for it in both if it.key != first.conversation), ""), "states": states, "began": first.began,
+            "pending": sum(it.pending for it in both), "parked": sum(it.parked for it in both),
+        })  # fmt: skip
+    return rows
 
 
 def _plain(it: Side) -> dict[str, Any]:
