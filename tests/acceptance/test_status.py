@@ -11,9 +11,15 @@ from conversations import Client, Kafka
 from conversations.kafka.admin import apply
 from conversations.protocol.states import State
 from conversations_ops.operate.dialogs import Selector, dialogs
+from conversations_ops.operate.open_letters import open_letters
 from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.queues import queues
+from conversations_ops.read_model import dialogs as found_dialogs
+from conversations_ops.read_model import events as found_events
+from conversations_ops.read_model import letters as found_letters
+from conversations_ops.read_model import queues as found_queues
 from conversations_ops.read_model.file import File, path_of
+from conversations_ops.read_model.letters import Waits
 from conversations_ops.read_model.projector import current
 from conversations_ops.read_model.status import Status, statuses
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
@@ -165,3 +171,90 @@ def test_a_file_that_cannot_be_written_is_an_error_with_its_path(kafka: Kafka, t
     (tmp_path / "cache").write_text("a file, and no directory")
     code, told = Terminal(kafka, tmp_path)("status")
     assert (code, str(tmp_path / "cache") in told["error"]) == (1, True)
+
+
+def test_letters_queues_and_dialogs_are_what_whole_topics_say(model: Model, tmp_path: Path) -> None:
+    kafka, terminal = model.kafka, Terminal(model.kafka, tmp_path)
+    first, *_ = letters = [it for it in parked_messages(kafka, "fragile") if it.held]
+    assert terminal("dead-letters", "skip", first.letter, *WHY)[0] == 0
+    assert (
+        terminal(
+            "dialogs",
+            "end",
+            letters[1].conversation,
+            "--service",
+            "fragile",
+            "--error",
+            "7",
+            "--description",
+            "no",
+            *WHY,
+        )[0]
+        == 0
+    )
+    assert terminal("queue", "off", "fragile", *WHY)[0] == 0
+    with current(kafka, untold, model.directory) as file:
+        same_letters(kafka, file)
+        same_dialogs(kafka, file)
+        assert [it for name in ("asker", "fragile") for it in found_queues.queues(file, name)] == queues(kafka)
+        decided = found_events.events(file, found_events.Wanted(by_person=True))
+        assert {it.told.name for it in decided} >= {"RESOLVED", "QUEUE_DISABLED", "DIALOG_ENDING"}
+        assert [it.told.name for it in found_events.events_of(file, first.conversation)][:2] == ["GAVE_UP", "RESOLVED"]
+        by_key = found_dialogs.search(file, first.key[:20])
+        assert {it.conversation for it in by_key} >= {first.conversation}
+
+
+def same_letters(kafka: Kafka, file: File) -> None:
+    parked = parked_messages(kafka)
+    for waits, wanted in (
+        (Waits.PERSON, lambda it: it.held or (it.queue_off and it.failure)),
+        (Waits.RETRY, lambda it: it.due is not None),
+    ):
+        here = found_letters.heads(file, found_letters.Wanted(waits), limit=3)
+        while here and len(
+            more := found_letters.heads(
+                file, found_letters.Wanted(waits, after=(here[-1].since, here[-1].letter)), limit=3
+            )
+        ):
+            here += more
+        assert [it.letter for it in here] == [it.letter for it in parked if wanted(it)]
+        groups = found_letters.groups(file, waits)
+        assert sum(it.letters for it in groups) == len(here)
+        assert sum(it.behind for it in groups) == sum(it.behind for it in here)
+    for it in parked:
+        assert found_letters.parked_letter(file, kafka.namespace, it.letter) == it
+    opened = open_letters(kafka)
+    assert opened, "ending a dialog left letters"
+    assert [it.letter for it in found_letters.open_letters(file)] == sorted(
+        (it.letter for it in opened), key=lambda name: name.split("-")
+    )
+    assert sum(it.letters for it in found_letters.open_groups(file)) == len(opened)
+    for letter in opened:
+        (kept,) = [it for it in found_letters.kept_letters(file, letter.letter) if it.is_last]
+        same = (
+            "reason",
+            "exception",
+            "message",
+            "conversation",
+            "number",
+            "what",
+            "at",
+            "decided_by",
+            "decided_why",
+            "code",
+        )
+        assert [getattr(kept, name) for name in same] == [getattr(letter, name) for name in same]
+
+
+def same_dialogs(kafka: Kafka, file: File) -> None:
+    whole = {(it.service, it.identity): it.state for it in dialogs(kafka, "", Selector(closed=True))}
+    seen, before = {}, b""
+    while True:
+        page = found_dialogs.page(file, found_dialogs.Wanted(before=before), limit=7)
+        seen.update({(it.service, it.own): it.state for it in page.sides})
+        if not (before := page.more):
+            break
+    assert seen == whole
+    assert [own for _, own in seen] == sorted((own for _, own in seen), reverse=True)
+    waits = found_dialogs.page(file, found_dialogs.Wanted(waits=True), limit=100).sides
+    assert {it.conversation for it in waits} == {it.conversation for it in parked_messages(kafka)}

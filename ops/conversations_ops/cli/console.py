@@ -60,7 +60,8 @@ def console(
     \b
     Examples:
       conversations console --bootstrap localhost:9092
-      conversations users add ann --role operator && conversations console --listen 0.0.0.0:8765 --certificate cert.pem --key key.pem
+      conversations users add ann --role operator
+      conversations console --listen 0.0.0.0:8765 --certificate cert.pem --key key.pem
     """
     kafka = kafka_of(context)
     lengths = _span("--idle", idle), _span("--longest", longest)

@@ -45,7 +45,7 @@ def add(
     \b
     Examples:
       conversations users add ann --role operator
-      conversations users add ben --role viewer < password.txt
+      conversations users add ben --role viewer
     """
     path = users_file(file)
     with failures(as_json=False):

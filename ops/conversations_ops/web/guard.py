@@ -161,7 +161,7 @@ def _too_large() -> Response:
 def _limited(receive: Receive) -> Receive:
     read = 0
 
-    async def receiving() -> Message:
+    async def counting() -> Message:
         nonlocal read
         message = await receive()
         read += len(message.get("body", b""))
@@ -169,7 +169,7 @@ def _limited(receive: Receive) -> Receive:
             raise TooLarge
         return message
 
-    return receiving
+    return counting
 
 
 class Rates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from conversations_ops.web.desk import Desk
@@ -21,17 +21,24 @@ def routes(desk: Desk, pages: Pages, *, secure: bool) -> APIRouter:
     router = APIRouter()
 
     @router.get("/login")
-    def login(request: Request, next: str = "/", link: str = "") -> Response:  # noqa: A002 - the name in the address
+    def login(
+        request: Request, to: Annotated[str, Query(alias="next", max_length=2_000)] = "/", link: str = ""
+    ) -> Response:
         user = desk.links.use(link) if desk.links is not None and link else None
         if user is not None:
-            return begun(user, next)
+            return begun(user, to)
         trouble = "This link is used up. The console has printed a new one." if link else ""
         return pages.page(
-            request, "login.html", 403 if link else 200, to=_local(next), trouble=trouble, by_link=desk.users is None
+            request, "login.html", 403 if link else 200, to=_local(to), trouble=trouble, by_link=desk.users is None
         )
 
     @router.post("/login")
-    def log_in(request: Request, name: Text = "", password: Text = "", next: str = "/") -> Response:  # noqa: A002
+    def log_in(
+        request: Request,
+        name: Text = "",
+        password: Text = "",
+        to: Annotated[str, Form(alias="next", max_length=2_000)] = "/",
+    ) -> Response:
         if desk.users is None:
             return pages.page(request, "login.html", 403, to="/", trouble="", by_link=True)
         address = request.client.host if request.client else ""
@@ -39,7 +46,7 @@ def routes(desk: Desk, pages: Pages, *, secure: bool) -> APIRouter:
         left = desk.pauses.left(*whom)
         if left:
             trouble = f"Too many wrong passwords. Try again in {math.ceil(left)} s."
-            page = pages.page(request, "login.html", 429, to=_local(next), trouble=trouble, by_link=False)
+            page = pages.page(request, "login.html", 429, to=_local(to), trouble=trouble, by_link=False)
             page.headers["retry-after"] = str(math.ceil(left))
             return page
         with desk.checks:
@@ -47,9 +54,9 @@ def routes(desk: Desk, pages: Pages, *, secure: bool) -> APIRouter:
         if user is None:
             desk.pauses.wrong(*whom)
             trouble = "The name or the password is wrong."
-            return pages.page(request, "login.html", 403, to=_local(next), trouble=trouble, by_link=False)
+            return pages.page(request, "login.html", 403, to=_local(to), trouble=trouble, by_link=False)
         desk.pauses.right(*whom)
-        return begun(user, next)
+        return begun(user, to)
 
     @router.post("/logout")
     def log_out(request: Request) -> Response:

@@ -59,6 +59,12 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             return RedirectResponse("/letters", 303)
         return RedirectResponse(f"/redrives/{made.redrive}", 303)
 
+    _one(desk, pages, router)
+    _acting(desk, router)
+    return router
+
+
+def _one(desk: Desk, pages: Pages, router: APIRouter) -> None:
     @router.get("/redrives/{name}")
     def one(request: Request, name: str) -> Response:
         made = desk.redrives.plan(name)
@@ -73,6 +79,8 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             runs_here=desk.redrives.runs(name), was_started=made is not None and desk.redrives.was_started(name),
         )  # fmt: skip
 
+
+def _acting(desk: Desk, router: APIRouter) -> None:
     @router.post("/redrives/{name}/start")
     def start(request: Request, name: str, reason: Reason = "") -> Response:
         session, made = session_of(request), desk.redrives.plan(name)
@@ -102,8 +110,6 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             )
         desk.live.look_now(LOOK)
         return RedirectResponse("/redrives" if not name.startswith("rd-") else f"/redrives/{name[:40]}", 303)
-
-    return router
 
 
 def _known(desk: Desk) -> list[Known]:
