@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from conversations.protocol.states import State
 from conversations_ops.operate.dialogs import Side, sides_in
+from conversations_ops.read_model.file import stored
 
 TOGETHER = 500
 """Number of sides that are derived with one query."""
@@ -31,9 +32,10 @@ def _derive(connection: sqlite3.Connection, namespace: str, where: Partition, ow
     for table in ("sides", "parked", "changed"):
         connection.executemany(f"DELETE FROM {table} WHERE service = ? AND partition = ? AND own = ?", places)  # noqa: S608 - three constants
     sides = list(sides_of(connection, namespace, where, owns))
-    connection.executemany("INSERT INTO sides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", map(_side, sides))
+    connection.executemany("INSERT INTO sides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", map(_stored, map(_side, sides)))
     connection.executemany(
-        "INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", (row for it in sides for row in _heads(it))
+        "INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        (_stored(row) for it in sides for row in _heads(it)),
     )
 
 
@@ -47,6 +49,10 @@ def sides_of(connection: sqlite3.Connection, namespace: str, where: Partition, o
     for own in owns:
         table.update(connection.execute(_ROWS, (*where, own)))
     yield from sides_in(table, (namespace, *where))
+
+
+def _stored(row: tuple[object, ...]) -> list[object]:
+    return [stored(it) for it in row]
 
 
 def _side(it: Side) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import NamedTuple
+from uuid import UUID
 
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
@@ -150,7 +151,10 @@ def _by_letter(connection: sqlite3.Connection, text: str, limit: int) -> Iterato
     for (conversation,) in connection.execute(
         "SELECT conversation FROM letters WHERE letter = ? AND conversation <> ''", (text,)
     ):
-        owns |= {bytes.fromhex(conversation.replace("-", "")) + bytes([side]) for side in (0, 1)}
+        try:
+            owns |= {UUID(conversation).bytes + bytes([side]) for side in (0, 1)}
+        except ValueError:
+            continue  # somebody else wrote this letter
     yield from _of(connection, owns, limit)
 
 

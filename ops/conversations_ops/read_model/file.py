@@ -79,6 +79,14 @@ CREATE INDEX events_by_person ON events (at_offset) WHERE by <> '';
 """
 
 
+_LARGEST = 2**63 - 1
+
+
+def stored(value: object) -> object:
+    """Return a value that SQLite can store: an integer of at most 64 bits. Records from outside may have any integer."""
+    return max(-_LARGEST, min(value, _LARGEST)) if type(value) is int else value
+
+
 class ReadModelFailed(LogError):
     """The file of the read model cannot be read or written. The message has its path and what to do."""
 

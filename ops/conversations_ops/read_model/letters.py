@@ -117,7 +117,7 @@ class Wanted(NamedTuple):
 def groups(file: File, waits: Waits, service: str = "") -> list[Group]:
     """Return the groups of the failed messages that wait for a person or for another attempt, the largest group first."""
     sql = (
-        "SELECT service, exception, what, count(*), sum(behind), min(since), max(since), min(deadline), max(failure) FROM parked "  # noqa: S608 - constants
+        "SELECT service, exception, what, count(*), CAST(total(behind) AS INTEGER), min(since), max(since), min(deadline), max(failure) FROM parked "  # noqa: S608 - constants
         f"WHERE {_WAITS[waits]} AND (? = '' OR service = ?) GROUP BY service, exception, what ORDER BY count(*) DESC, service, exception, what"
     )
     with file.explained():

@@ -12,6 +12,7 @@ from conversations.protocol import rows
 from conversations.protocol.topics import DEAD_LETTER, STATE
 from conversations_ops.operate.events import told_in
 from conversations_ops.operate.open_letters import letter_in
+from conversations_ops.read_model.file import stored
 from conversations_ops.read_model.kept import NOBODY, Kept, kept
 
 EVENTS = "events"
@@ -125,7 +126,7 @@ def _write_events(connection: sqlite3.Connection, _where: Where, records: Sequen
         fields = json.dumps(dict(it.fields))
         connection.execute(
             "INSERT OR REPLACE INTO events VALUES (?,?,?,?,?,?,?,?)",
-            (record.offset(), it.at, it.name, it.service, *names, fields if len(fields) <= LONGEST else "{}"),
+            (record.offset(), stored(it.at), it.name, it.service, *names, fields if len(fields) <= LONGEST else "{}"),
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from conversations_ops.console.times import moment, written
 from conversations_ops.printable import lines, one_line
@@ -28,7 +28,13 @@ _PARTS = re.compile(r"[.\-_/]|(?<=[a-z])(?=[A-Z])")
 
 
 def _environment() -> Environment:
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_shown,
+    )
     made.filters.update(
         ago=ago,
         ahead=ahead,
@@ -39,8 +45,19 @@ def _environment() -> Environment:
         block=block,
         number=number,
         breaks=breaks,
+        as_is=as_is,
     )
     return made
+
+
+def _shown(value: object) -> object:
+    """Make the control characters of every value visible, unless a filter of this module has written it."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else one_line(value)
+
+
+def as_is(value: str) -> Markup:
+    """Write a text with all of its characters, for a form that sends it back."""
+    return escape(value)
 
 
 def ago(at: int | None) -> str:
@@ -78,11 +95,11 @@ def text(value: object) -> str:
     return one_line(str(value))
 
 
-def block(value: object) -> str:
+def block(value: object) -> Markup:
     """Write a text from outside as lines without control characters."""
     found = str(value)
     cut = f"\n… {len(found) - LONG_TEXT:,} more characters" if len(found) > LONG_TEXT else ""
-    return lines(found[:LONG_TEXT], "") + cut
+    return escape(lines(found[:LONG_TEXT], "") + cut)
 
 
 def number(value: float) -> str:

@@ -43,7 +43,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         it = waiting(name)
         if not session_of(request).user.decides:
             raise HTTPException(403, "Only an operator can edit a message.")
-        return pages.page(request, "edit.html", it=it, body=_text(it.body), reason="", trouble="", diff=None)
+        return pages.page(request, "edit.html", it=it, body=_editable(it.body), reason="", trouble="", diff=None)
 
     @router.post("/letters/{name}/edit")
     def edit(
@@ -58,7 +58,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         trouble = _trouble(it, new) or ("" if reason.strip() or not sure else "Give a reason. It is in the journal.")
         if trouble or not sure:
             return pages.page(
-                request, "edit.html", 400 if trouble else 200, it=it, body=new, reason=reason, trouble=trouble, diff=_diff(_text(it.body), new)
+                request, "edit.html", 400 if trouble else 200, it=it, body=new, reason=reason, trouble=trouble, diff=_diff(_editable(it.body), new)
             )  # fmt: skip
         return decided(request, it, Decision(Action.EDIT, session_of(request).user.name, reason.strip(), new.encode()))
 
@@ -122,11 +122,17 @@ def _told(action: Action, outcome: Outcome | None) -> tuple[str, str]:
     return slow if outcome is None else _DONE[outcome]
 
 
-def _text(body: bytes) -> str | None:
+_LOST = {chr(number) for number in (*range(32), *range(127, 160))} - {"\n", "\t", "\r"}
+"""Characters that a browser does not keep, or does not show, in a form."""
+
+
+def _editable(body: bytes) -> str | None:
+    """Return a body for a form; None if it is no text, or if a browser would change it."""
     try:
-        return body.decode()
+        found = body.decode()
     except UnicodeDecodeError:
         return None
+    return None if _LOST & set(found) else found
 
 
 def _trouble(it: Parked, body: str) -> str:

@@ -32,7 +32,12 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
 
     @router.get("/letters/of")
     def of_group(
-        request: Request, service: str, exception: str = "", what: str = "", since: int = 0, after: str = ""
+        request: Request,
+        service: str,
+        exception: str = "",
+        what: str = "",
+        since: Annotated[int, Query(ge=0, le=2**62)] = 0,
+        after: str = "",
     ) -> Response:
         wanted = Wanted(Waits.PERSON, service, exception, what, (since, after))
         with desk.live.file() as file:
@@ -64,7 +69,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
 
     @router.get("/retries")
     def retries(
-        request: Request, service: str = "", since: Annotated[int, Query(ge=0)] = 0, after: str = ""
+        request: Request, service: str = "", since: Annotated[int, Query(ge=0, le=2**62)] = 0, after: str = ""
     ) -> Response:
         with desk.live.file() as file:
             found = heads(file, Wanted(Waits.RETRY, service, after=(since, after)))
