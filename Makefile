@@ -8,7 +8,7 @@ PROCESSES ?= 4
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all chaos chaos-poison chaos-resend chaos-speakers chaos-cluster chaos-spark soak leaks hostile bench mutate lint types check docs lock clean
+.PHONY: help setup demo demo-console screenshots test test-all chaos chaos-poison chaos-resend chaos-speakers chaos-cluster chaos-spark soak leaks hostile bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -18,6 +18,12 @@ setup: $(STAMP) ## Make .venv from the locks (done by itself when a target needs
 
 demo: $(STAMP) ## Start a broker and watch two services talk
 	$(BIN)/conversations demo
+
+demo-console: $(STAMP) ## The same, but you give the held flights back yourself, in the web console
+	$(BIN)/conversations demo --console
+
+screenshots: $(STAMP) ## Write a picture of every page of the web console into build/screenshots (needs Chromium; minutes)
+	$(BIN)/python docs/make_screenshots.py
 
 test: $(STAMP) ## Run the quick tests (minutes), on a real Kafka and a real Spark; the first run fetches their jars
 	$(TESTS) -m "not slow"

@@ -115,7 +115,7 @@ def test_a_dialog_is_found_by_id_by_letter_and_by_a_word_in_its_body(night: Nigh
     picture = page.get_by_label("Picture")
     expect(picture).to_contain_text("#1 Entry")
     expect(picture).to_contain_text("failed 1 time: ValueError")
-    expect(picture).to_contain_text("waits behind the failed one")
+    expect(picture).to_contain_text("waiting behind the failed one")
     page.goto(f"{night.console.address}/dialogs?q=nothing+like+this")
     expect(page.get_by_text("No dialog matches")).to_be_visible()
 

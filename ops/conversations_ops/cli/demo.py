@@ -27,6 +27,9 @@ def demo(
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="Do not run the Spark jobs at the end: archive, audit and sums.")
     ] = False,
+    by_hand: Annotated[
+        bool, typer.Option("--console", help="Redrive the held flights by hand, in the web console.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run two services on real flight data, and check that every message took effect once, in order.
@@ -59,7 +62,8 @@ def demo(
     (dead-letters edit). For the other held flights it starts a new release of
     aircraft-log. The new release counts a flight without an arrival as diverted
     (ops/conversations_ops/demo/mended.py). The demo gives the held flights back
-    to the new release: three first, then the rest (redrive).
+    to the new release: three first, then the rest (redrive). With --console you
+    give them back yourself, in the web console, and the demo waits for you.
 
     At the end every summary is compared with the result of plain code on the
     same CSV file. Every flight must be answered, once and in order, and no
@@ -73,6 +77,7 @@ def demo(
     Examples:
       conversations demo
       conversations demo --no-faults
+      conversations demo --console     # you redrive, in a browser
       conversations demo --keep        # keeps the topics, to look at them later
       conversations demo --json | tail -1 | jq .mismatches
 
@@ -84,7 +89,7 @@ def demo(
 
     screen = Screen(Console(stderr=as_json))
     with failures(as_json=as_json), _explained(as_json=as_json), ended_by_sigterm():
-        result = demonstrate(screen, faults=not no_faults, keep=keep, spark=not no_spark)
+        result = demonstrate(screen, faults=not no_faults, keep=keep, spark=not no_spark, by_hand=by_hand)
     if as_json:
         typer.echo(json.dumps(report.facts(result)))
     else:

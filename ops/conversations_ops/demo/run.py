@@ -7,7 +7,7 @@ import contextlib
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from conversations.kafka.offsets import Place, positions_of
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.demo.aircraft_log import aircraft_log
+from conversations_ops.demo.by_hand import console, wait
 from conversations_ops.demo.check import Comparison, check
 from conversations_ops.demo.expected import Expected, expected
 from conversations_ops.demo.flights import Flight, data_file, read_flights
@@ -94,8 +95,8 @@ class Result:
     kept: Path | None
 
 
-def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True) -> Result:
-    """Start a broker, and run the demo on it.
+def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True, by_hand: bool = False) -> Result:
+    """Start a broker, and run the demo on it. With ``by_hand``, a person redrives the held flights in the web console.
 
     Raises:
         NoFlights: the data are not installed.
@@ -105,7 +106,7 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True)
     with ThreadPoolExecutor(1) as pool, _directory(screen, keep=keep) as directory, logged_to(directory / "demo.log"):
         reading = pool.submit(_read, data)
         screen.say("Starting Kafka ...")
-        with EmbeddedBroker(directory / "kafka" if keep else None) as broker:
+        with EmbeddedBroker(directory / "kafka" if keep else None) as broker, contextlib.ExitStack() as until_the_end:
             flights, wanted = reading.result()
             screen.say(f"Kafka is ready at {broker.bootstrap}; starting the workers ...")
             kafka = Kafka(broker.bootstrap)
@@ -114,6 +115,8 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True)
                 screen.say(f"{WORKERS} worker processes run {SERVICES[0]}, {WORKERS} more run {SERVICES[1]}")
                 operator = Operator(kafka, directory, screen.say)
                 demo = Demo(kafka, workers, flights, wanted, screen, operator)
+                if by_hand:
+                    demo.hand_over(lambda: until_the_end.enter_context(console(kafka, directory)))
                 seconds = demo.run(faults=faults)
             demo.faults.crashes, demo.faults.counted = workers.restarts, workers.duplicates
             pipeline = Pipeline(left_out="--no-spark was given")
@@ -170,12 +173,18 @@ class Demo:
         self.outcome = Outcome()
         self.faults = Faults()
         self._kafka, self._workers, self._screen, self._operator = kafka, workers, screen, operator
+        self._open_console: Callable[[], Callable[[], None]] | None = None
+        """Opens the web console, in which a person redrives; None if the demo does it."""
         self._flights = flights
         self._aircraft = len(wanted)
         self._held = {aircraft for aircraft, each in wanted.items() if each.held is not None}
         self._edited = next(aircraft for aircraft, each in wanted.items() if each.edited)
         self._replies = sum(len(each.logged) for each in wanted.values())
         self._killed_at = self._look_at = 0.0
+
+    def hand_over(self, open_console: Callable[[], Callable[[], None]]) -> None:
+        """Let a person redrive. ``open_console`` opens the web console, and returns a function that raises if it has ended."""
+        self._open_console = open_console
 
     def run(self, *, faults: bool) -> float:
         """Send the flights, inject the faults, act as an operator, and wait for all summaries. Return the seconds for all this.
@@ -217,12 +226,23 @@ class Demo:
         started = time.monotonic()
         edited = next(it for it in held if it.aircraft == self._edited)
         self._operator.edit(edited)
+        turn = "it is your turn." if self._open_console else "the operator redrives:"
         self._screen.say(
-            "The next release of aircraft-log counts such flights as diverted. Its workers start, then the operator redrives:"
+            f"The next release of aircraft-log counts such flights as diverted. Its workers start, then {turn}"
         )
         self._workers.replace()
-        ended = self._operator.redrive()
-        self.mending = Mending(edited, ended["outcomes"], time.monotonic() - started)
+        redriven = self._by_hand(self._open_console) if self._open_console else self._operator.redrive()["outcomes"]
+        self.mending = Mending(edited, redriven, time.monotonic() - started)
+
+    def _by_hand(self, open_console: Callable[[], Callable[[], None]]) -> dict[str, int]:
+        """Wait until a person has redriven the held flights in the web console. Return their number, by outcome."""
+        left = len(self._operator.held())
+        self._screen.say(
+            f"{left} aircraft still wait. Open the link below, look at Held, make a plan for the group, and start it. The demo goes on "
+            "when no flight is held."
+        )
+        wait(lambda: len(self._operator.held()), [open_console(), self._workers.check])
+        return {"handled": left}
 
     def _await_held(self) -> list[Held]:
         """Wait until every flight that must be held has had its last attempt. Return the held flights."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from conversations.protocol.envelope import Kind
@@ -14,12 +15,14 @@ from conversations_ops.read_model.letters import Kept
 
 SHOWN = 60
 """Number of envelopes in a picture, unless all are asked for."""
+ALIKE = 3
+"""Number of arrows between two that look alike from which on they become one."""
 _FATES = {
     Fate.ACCEPTED: "",
     Fate.DUPLICATE: "repeated, dropped",
-    Fate.EARLY: "early, waits for the one before",
+    Fate.EARLY: "early, waiting for the one before",
     Fate.FAILED: "failed",
-    Fate.BEHIND: "waits behind the failed one",
+    Fate.BEHIND: "waiting behind the failed one",
     Fate.UNREAD: "not accepted yet",
     Fate.UNKNOWN: "",
 }
@@ -39,6 +42,9 @@ class Row(NamedTuple):
     """Partition and offset of the record."""
     letter: str = ""
     """Name of the letter that the line is about; empty if there is none."""
+    what: str = ""
+    """The message type; empty for a note."""
+    number: int = -1
 
 
 class Picture(NamedTuple):
@@ -59,7 +65,22 @@ def picture(
     steps = timeline.steps[-shown:] if shown else ()
     rows = [*_arrows(steps, sides, letters), *_notes(letters, events, steps[0].at if steps else 0)]
     rows.sort(key=lambda it: it.at)
-    return Picture(initiator, target, rows, len(timeline.steps) - len(steps))
+    return Picture(initiator, target, rows if shown > SHOWN else list(_folded(rows)), len(timeline.steps) - len(steps))
+
+
+def _folded(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the rows, with one row for the middle of each run of arrows that look alike."""
+    for _, run in groupby(rows, key=lambda it: (it.look, it.what, it.detail, it.letter)):
+        alike = list(run)
+        first, *middle, last = alike if len(alike) > 1 else (alike[0], alike[0])
+        if len(middle) < ALIKE or not first.what:
+            yield from alike
+            continue
+        label = f"#{middle[0].number} to #{middle[-1].number} {first.what}"
+        detail = f"{counted(len(middle), 'envelope')}{f', each {first.detail}' if first.detail else ''}"
+        yield first
+        yield middle[0]._replace(look=f"{first.look} many", label=label, detail=detail, place="")
+        yield last
 
 
 def _names(sides: Sequence[Side]) -> tuple[str, str]:
@@ -87,7 +108,7 @@ def _arrows(steps: Sequence[Step], sides: Sequence[Side], letters: Sequence[Kept
         name = head.letter if head is not None else letter.letter if letter is not None else ""
         yield Row(
             it.at, f"{direction} {look} {it.kind.name.lower()}", f"{number}{it.what}{error}", detail,
-            f"partition {it.partition}, offset {it.offset}, {counted(it.size, 'byte')}", name,
+            f"partition {it.partition}, offset {it.offset}, {counted(it.size, 'byte')}", name, it.what, it.number,
         )  # fmt: skip
 
 

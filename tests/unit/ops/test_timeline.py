@@ -146,7 +146,7 @@ def test_a_picture_tells_what_failed_what_became_a_letter_and_what_happened() ->
     assert told == [
         ("right dead message", "#0 Check", "dead letter: unfit", "credit.queue-0-40"),
         ("right failed message", "#1 Check", "failed 4 times: KeyError: 'score'", "credit.queue-0-41"),
-        ("right behind message", "#2 Check", "waits behind the failed one", ""),
+        ("right behind message", "#2 Check", "waiting behind the failed one", ""),
         ("note event", "GAVE_UP", "then=hold", ""),
         ("right accepted error", "#3 ERROR -8489: too late", "", ""),
     ]
@@ -162,3 +162,27 @@ def replace_fate(it: Step) -> Step:
 def test_a_picture_of_nothing_has_no_rows_but_names(seen: tuple[Step, ...]) -> None:
     drawn = picture([side()], Timeline(seen, 0, complete=True), 0)
     assert (drawn.rows, drawn.left_out) == ([], len(seen))
+
+
+def test_many_arrows_that_look_alike_become_one_unless_all_are_asked_for() -> None:
+    steps = [step(number, fate=Fate.BEHIND) for number in range(9)]
+    timeline = Timeline(steps, 0, complete=True)
+    drawn = picture([side()], timeline, 60)
+    assert [(row.label, row.detail) for row in drawn.rows] == [
+        ("#0 Check", "waiting behind the failed one"),
+        ("#1 to #7 Check", "7 envelopes, each waiting behind the failed one"),
+        ("#8 Check", "waiting behind the failed one"),
+    ]
+    assert len(picture([side()], timeline, 61).rows) == 9
+    few = Timeline(steps[:4], 0, complete=True)
+    assert [row.label for row in picture([side()], few, 60).rows] == ["#0 Check", "#1 Check", "#2 Check", "#3 Check"]
+    mixed = Timeline([*steps[:5], step(5, what="Other"), *steps[6:]], 0, complete=True)
+    assert [row.label for row in picture([side()], mixed, 60).rows] == [
+        "#0 Check",
+        "#1 to #3 Check",
+        "#4 Check",
+        "#5 Other",
+        "#6 Check",
+        "#7 Check",
+        "#8 Check",
+    ]

@@ -69,7 +69,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         except LogError as error:
             found, trouble = Timeline((), 0, complete=False), str(error)
         else:
-            drawn = picture(sides, found, len(found.steps) if every else SHOWN, kept, events)
+            drawn = picture(sides, found, len(found.steps) + SHOWN if every else SHOWN, kept, events)
         return pages.page(
             request, "dialog.html", name=sides[0].name, sides=[_plain(it) for it in sides], timeline=found, drawn=drawn, trouble=trouble,
             events=events, letters=kept, every=every, shown=SHOWN,
