@@ -25,10 +25,11 @@ REFUSALS = (SparkJobError, PySparkException, Py4JJavaError)
 
 @pytest.fixture
 def restricted() -> Iterator[RestrictedService]:
-    """Return a service on a broker that checks rights. It has answered a question."""
+    """Return a service on a broker that checks rights. It has answered a question, and set a record aside: every topic that Spark reads has a record."""
     with GuardedBroker() as broker:
         restricted = RestrictedService(broker)
         try:
+            restricted.append("queue", 0, (b"k", b"nothing of ours", []))
             Asking(restricted).ask(1)
             restricted.answered(restricted.open(restricted.guarded_worker()), 1)
             yield restricted
