@@ -28,6 +28,7 @@ RUN_BY = {
     "README.md 6": f"{HERE}::test_the_example_of_policies_runs",
     "README.md 9": f"{HERE}::test_the_example_of_an_upgrade_runs",
     "docs/other-languages.md 1": "tests/other_languages/test_page.py::test_the_lines_of_python_put_a_service_into_the_catalog",
+    "docs/deployment.md 2": "tests/running/test_image.py::test_the_example_of_an_image_is_right",
     "docs/settings.md 1": f"{HERE}::test_the_settings_file_is_accepted",
     "docs/settings.md 2": f"{HERE}::test_slips_in_the_settings_file_are_named",
     "docs/spark.md 1": "tests/spark/test_examples.py::test_dialogs_are_read",
@@ -41,6 +42,8 @@ NOT_RUN = {
     "README.md 7": "a drawing",
     "docs/architecture.md 1": "a drawing",
     "docs/architecture.md 2": "a drawing",
+    "docs/deployment.md 1": "commands of Docker: there is no engine here",
+    "docs/deployment.md 3": "commands of Docker: there is no engine here; tests/running/test_compose.py knows the profiles",
     "docs/protocol.md 1": "a drawing; test_docs.py compares it with the transition table",
     "docs/spark.md 8": "commands of Spark for a cluster: there is no cluster here",
 }

@@ -5,6 +5,7 @@ No Docker engine is needed. So no test of this file starts a container.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from tests.running.support import compose_checks as checks
 from tests.running.support.planting import GONE, planted
 from tests.running.support.product import documents
+from tests.support.documents import ROOT, block
 
 (COMPOSE,) = documents("docker-compose.yml")
 
@@ -65,3 +67,13 @@ def test_a_fault_in_the_compose_file_is_found(
 def test_every_check_is_seen_to_find_a_fault() -> None:
     (mark,) = test_a_fault_in_the_compose_file_is_found.pytestmark
     assert {case[0] for case in mark.args[1]} == set(checks.CHECKS)
+
+
+def test_the_profiles_of_the_page_about_deployment_are_there() -> None:
+    """And so are those in the comment of the file."""
+    here = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    there = {profile for it in COMPOSE["services"].values() for profile in it.get("profiles", [])}
+    assert set(re.findall(r"--profile (\w+)", here + page)) == there
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == there
+    assert set(re.findall(r"run --rm (\S+)", block("docs/deployment.md 3"))) <= set(COMPOSE["services"])

@@ -14,7 +14,7 @@ import pytest
 from conversations_ops.broker.java import OLDEST
 from tests.running.support import product
 from tests.running.support.dockerfile import Stage, ignored, last, line_of, parsed, variables, words_of
-from tests.support.documents import ROOT
+from tests.support.documents import ROOT, block
 
 TEXT = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 IGNORE = (ROOT / ".dockerignore").read_text(encoding="utf-8")
@@ -154,3 +154,19 @@ def test_python_and_java_are_new_enough() -> None:
     assert len(set(images)) == 1  # the stage that runs has the Python for which the stage that builds has installed
     assert tuple(map(int, images[0])) >= least
     assert int(re.findall(r"openjdk-(\d+)-", TEXT)[0]) >= OLDEST
+
+
+def test_the_example_of_an_image_is_right() -> None:
+    """It is made from our image, and its command is one. Its services are the reader's own."""
+    (stage,) = parsed(block("docs/deployment.md 2")).values()
+    assert stage.parent in product.IMAGES
+    assert product.refused(words_of(stage.all("CMD")[-1]) or []) == ""
+    assert [
+        rest.split()[-1].startswith(f"{last(parsed(TEXT), 'runtime', 'WORKDIR')}/") for rest in stage.all("COPY")
+    ] == [True]
+
+
+def test_the_page_about_deployment_builds_what_is_there() -> None:
+    page = block("docs/deployment.md 1")
+    assert set(re.findall(r"-t (\S+)", page)) == set(product.IMAGES)
+    assert set(re.findall(r"--target (\S+)", page)) <= set(parsed(TEXT))
