@@ -45,8 +45,9 @@ def failure_of(worker: Worker) -> str:
     return until(stepped)
 
 
-def test_the_least_rights_are_enough(restricted: RestrictedService) -> None:
-    worker = restricted.open(restricted.guarded_worker())
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_least_rights_are_enough(restricted: RestrictedService, *, tls: bool) -> None:
+    worker = restricted.open(restricted.guarded_worker(tls=tls))
     dialog, other = Asking(restricted), Asking(restricted, service="other")
     dialog.ask(1, 2)
     other.ask(3)

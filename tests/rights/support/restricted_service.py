@@ -68,9 +68,12 @@ class RestrictedService(SteppedService):
         settings: WorkerSettings | None = None,
         clock: SystemClock | None = None,
         service: Service[Tally] | None = None,
+        *,
+        tls: bool = False,
     ) -> Worker:
         """Make a worker that logs in as the clerk."""
-        address = Kafka(self.broker.guarded, namespace=self.kafka.namespace, settings=GuardedBroker.login("clerk"))
+        plain = Kafka(self.broker.guarded, namespace=self.kafka.namespace, settings=GuardedBroker.login("clerk"))
+        address = self.secured("clerk") if tls else plain
         worker = Worker(
             service or self.service(), lambda: KafkaConnection(address, "clerk"), MemoryStores(), settings=settings or WorkerSettings(),
             clock=clock, namespace=address.namespace,

@@ -115,6 +115,10 @@ def publishes_ports_that_are_open(compose: Found) -> Iterator[str]:
                 yield f"{name}: the health check asks port {''.join(port)}"
 
 
+def _without_targets(config: Found) -> Found:
+    return config | {"scrape_configs": [job | {"static_configs": None} for job in config["scrape_configs"]]}
+
+
 def scrapes_what_is_there(compose: Found) -> Iterator[str]:
     mounts = {it.split(":")[1]: it.split(":")[0] for it in compose["services"]["prometheus"]["volumes"]}
     options = compose["services"]["prometheus"]["command"]
@@ -123,7 +127,13 @@ def scrapes_what_is_there(compose: Found) -> Iterator[str]:
     if not path.exists():
         yield f"prometheus: there is no file {file} in {mounts.get(folder)}"
         return
-    for job in yaml.safe_load(path.read_text(encoding="utf-8"))["scrape_configs"]:
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    other = path.with_name("prometheus.yml")
+    if other.exists() and _without_targets(config) != _without_targets(
+        yaml.safe_load(other.read_text(encoding="utf-8"))
+    ):
+        yield f"prometheus: {file} differs from {other.name} in more than its targets"
+    for job in config["scrape_configs"]:
         for target in (it for static in job["static_configs"] for it in static["targets"]):
             name, _, port = target.partition(":")
             if port not in _listens(name, compose["services"].get(name, {})):
