@@ -18,6 +18,10 @@ LOCKS = {  # in this order: each lock constrains the next ones, so a package has
     "dev": ["--group", "dev", "--extra", "broker", "--extra", "ops", "--extra", "spark", "--extra", "examples"],
     "bench": ["--group", "bench"],
     "runtime": [],
+    # the container image: what builds the wheel, what the command line and the console need, and what the demo and Spark need beyond that
+    "build": ["--group", "build"],
+    "ops": ["--extra", "ops"],
+    "image-spark": ["--extra", "ops", "--extra", "spark", "--extra", "examples"],
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conversations_ops.broker import EmbeddedBroker
+from tests.support import chosen_kafka
 from tests.support.sharing import GroupScheduling, begins_late
 from tests.support.waiting import SLOWER
 
@@ -21,6 +21,19 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 # Tests start hundreds of Python processes. Without the compiled files, each would spend a third of its start on the compilation of the package.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that chooses the Kafka of the run."""
+    parser.addoption("--kafka", metavar="KAFKA", help=chosen_kafka.HELP)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """End the run before its first test if the chosen Kafka cannot be used. Only the first process of a run asks."""
+    if hasattr(config, "workerinput"):
+        return
+    if trouble := chosen_kafka.trouble(chosen_kafka.choice(config.getoption("--kafka"))):
+        raise pytest.UsageError(trouble)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,13 +59,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 @pytest.fixture(scope="session")
-def kafka_bootstrap() -> Iterator[str]:
-    """Yield the address of a real Kafka: ``KAFKA_BOOTSTRAP`` if it is set, else an embedded broker that runs for the session.
+def kafka_bootstrap(pytestconfig: pytest.Config) -> Iterator[str]:
+    """Yield the address of a real Kafka that the option ``--kafka`` or ``KAFKA_BOOTSTRAP`` chooses. By default, an embedded broker runs for the session.
 
     All tests share this Kafka, so each test uses its own names for topics and groups.
     """
-    if given := os.environ.get("KAFKA_BOOTSTRAP"):
-        yield given
-        return
-    with EmbeddedBroker() as broker:
-        yield broker.bootstrap
+    with chosen_kafka.running(chosen_kafka.choice(pytestconfig.getoption("--kafka"))) as address:
+        yield address

@@ -98,7 +98,10 @@ def read_catalog(
     admin = admin or make_admin(kafka)
     topic = catalog_topic(kafka.namespace)
     catalog = known or Catalog()
-    if known is None and describe_topics(admin, kafka, [topic], patience or REQUEST_TIMEOUT)[topic] is None:
+    if (
+        known is None
+        and describe_topics(admin, kafka, [topic], patience or REQUEST_TIMEOUT, need="READ")[topic] is None
+    ):
         raise UnknownNamespace(
             f"namespace {kafka.namespace!r} has no catalog: run 'conversations apply' for its services, or give another --namespace"
         )

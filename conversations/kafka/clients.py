@@ -143,12 +143,19 @@ def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
 
 
 def describe_topics(
-    admin: AdminClient, kafka: Kafka, names: list[str], timeout: float = REQUEST_TIMEOUT, *, rights: bool = False
+    admin: AdminClient,
+    kafka: Kafka,
+    names: list[str],
+    timeout: float = REQUEST_TIMEOUT,
+    *,
+    rights: bool = False,
+    need: str = "DESCRIBE",
 ) -> dict[str, Topic | None]:
     """Look topics up without creating them. The value of a topic that does not exist is None.
 
     If ``rights`` is true, each topic also has the operations that this client may do on it. The value of a topic that the
-    client may not describe is then ``NOT_SHOWN``.
+    client may not describe is then ``NOT_SHOWN``. Otherwise the error about such a topic names the right ``need``. A caller that reads
+    the topic names READ, because Kafka implies DESCRIBE from READ.
 
     Raises:
         KafkaUnreachable: no broker answered.
@@ -159,10 +166,12 @@ def describe_topics(
     futures = admin.describe_topics(
         TopicCollection(names), include_authorized_operations=rights, request_timeout=timeout
     )
-    return {name: topic_of(kafka, name, future, rights=rights) for name, future in futures.items()}
+    return {name: topic_of(kafka, name, future, rights=rights, need=need) for name, future in futures.items()}
 
 
-def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False, at_once: bool = False) -> Topic | None:
+def topic_of(
+    kafka: Kafka, name: str, future: Any, *, rights: bool = False, at_once: bool = False, need: str = "DESCRIBE"
+) -> Topic | None:
     """Return the topic of one future of ``AdminClient.describe_topics``. Wait for the future if it is not done.
 
     If ``at_once`` is true, the login is not checked after a failure; see ``no_answer``.
@@ -174,8 +183,8 @@ def topic_of(kafka: Kafka, name: str, future: Any, *, rights: bool = False, at_o
             return None  # the topic does not exist, or its name is illegal
         if rights and forbidden(failure.args[0]):
             return NOT_SHOWN
-        need = f": DESCRIBE on topic {name} is missing" if forbidden(failure.args[0]) else ""
-        raise translated(kafka, f"topic {name} cannot be described{need}", failure, at_once=at_once) from failure
+        why = f": {need} on topic {name} is missing" if forbidden(failure.args[0]) else ""
+        raise translated(kafka, f"topic {name} cannot be described{why}", failure, at_once=at_once) from failure
     operations = found.authorized_operations if rights else None
     allowed = None if operations is None else frozenset(operation.name for operation in operations)
     return Topic(str(found.topic_id), len(found.partitions), allowed)

@@ -20,7 +20,7 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError, NotAccepted
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import Admin, log, make_producer
-from conversations.kafka.failures import describe, ends_producer
+from conversations.kafka.failures import describe, ends_producer, producer_forbidden
 from conversations.ports import Headers
 from conversations.protocol.admission import unknown_service
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic
@@ -183,7 +183,8 @@ class _Connection:
             self.producer.purge(in_flight=False, blocking=False)
 
     def _refused(self, error: KafkaError) -> NotAccepted:
-        return NotAccepted(f"Kafka refused a command for {self.service!r}: {describe(error)}")
+        need = f"WRITE on topic {self.topic} is missing, " if producer_forbidden(error) else ""
+        return NotAccepted(f"Kafka refused a command for {self.service!r}: {need}{describe(error)}")
 
 
 class CommandProducer:

@@ -164,9 +164,9 @@ class KafkaFeeder(Feeder):
             raise LogError(f"topic {self.feed.topic} was re-created")
         return now
 
-    def _describe(self, names: list[str], **how: float) -> dict[str, Topic | None]:
+    def _describe(self, names: list[str], timeout: float = REQUEST_TIMEOUT) -> dict[str, Topic | None]:
         with self._admin.request() as client:
-            return describe_topics(client, self._kafka, names, rights=True, **how)
+            return describe_topics(client, self._kafka, names, timeout, rights=True)
 
     def _check_group(self) -> None:
         """Raise the reason for which the group does not answer. Without the right to use it, a request for its offsets only times out."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from conversations.errors import DeclarationError
 from conversations_ops.cli.app import app
 from conversations_ops.cli.spark import JOBS
 from conversations_ops.settings.given import given
+from tests.support.command_lines import check_command, parser_of_job
 from tests.support.documents import ROOT, block, blocks, pages, with_words
 
 HERE = "tests/architecture/test_code_blocks.py"
@@ -29,6 +28,7 @@ RUN_BY = {
     "README.md 6": f"{HERE}::test_the_example_of_policies_runs",
     "README.md 9": f"{HERE}::test_the_example_of_an_upgrade_runs",
     "docs/other-languages.md 1": "tests/other_languages/test_page.py::test_the_lines_of_python_put_a_service_into_the_catalog",
+    "docs/deployment.md 2": "tests/running/test_image.py::test_the_example_of_an_image_is_right",
     "docs/settings.md 1": f"{HERE}::test_the_settings_file_is_accepted",
     "docs/settings.md 2": f"{HERE}::test_slips_in_the_settings_file_are_named",
     "docs/spark.md 1": "tests/spark/test_examples.py::test_dialogs_are_read",
@@ -42,6 +42,8 @@ NOT_RUN = {
     "README.md 7": "a drawing",
     "docs/architecture.md 1": "a drawing",
     "docs/architecture.md 2": "a drawing",
+    "docs/deployment.md 1": "commands of Docker: there is no engine here",
+    "docs/deployment.md 3": "commands of Docker: there is no engine here; tests/running/test_compose.py knows the profiles",
     "docs/protocol.md 1": "a drawing; test_docs.py compares it with the transition table",
     "docs/spark.md 8": "commands of Spark for a cluster: there is no cluster here",
 }
@@ -203,43 +205,6 @@ def commands_in_help_of_jobs() -> Iterator[tuple[str, str]]:
         for line in parser_of_job(job).epilog.splitlines():
             if line.strip().startswith("conversations "):
                 yield f"conversations spark {job} --help", line.strip()
-
-
-def parser_of_job(job: str) -> Any:
-    """Return the parser of a Spark job."""
-    return importlib.import_module(f"spark_jobs.{job.replace('-', '_')}").parser()
-
-
-def check_command(line: str, *, complete: bool) -> None:
-    """Let the command line parse a command, and do not run it.
-
-    With ``complete`` the command has all its arguments. Otherwise it may be just the name of a command.
-
-    Raises:
-        Exception: there is no such command, option or value, or an argument is missing. SystemExit comes from the parser of a job.
-    """
-    words = shlex.split(line.partition(" | ")[0].partition(" > ")[0], comments=True)
-    command: Any = typer.main.get_command(app)
-    context: Any = None
-    name, rest = words[0], words[1:]
-    while True:
-        group = hasattr(command, "commands")
-        if (group or not complete) and not rest:
-            return
-        try:
-            context = command.make_context(name, rest, parent=context)
-        except Exception as error:
-            if complete or type(error).__name__ != "MissingParameter":
-                raise
-            return
-        if not group:
-            break
-        rest = [*context._protected_args, *context.args]
-        if not rest:
-            return
-        name, command, rest = command.resolve_command(context, rest)
-    if context.parent.info_name == "spark":
-        parser_of_job(name).parse_args(context.args)
 
 
 def refused(commands: Iterator[tuple[str, str]], *, complete: bool) -> list[str]:

@@ -46,6 +46,7 @@ _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_agai
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _POOLS = "tests/simulation/test_pools.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
+_ROLES = "tests/rights/test_printed_roles.py::test_"
 _LAST_WORDS = "tests/simulation/test_last_words.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
@@ -881,4 +882,9 @@ MUTATIONS = (
         "tests/simulation/test_unlimited_lifetimes.py::"
         "test_dialogs_of_an_unlimited_lifetime_stay_usable_for_a_year_and_leave_nothing[without crashes]",
     ),
+    Mutation("485-a-missing-read-is-called-describe", f"{_ROLES}a_client_names_the_right_that_is_missing[0]"),
+    Mutation("486-a-refused-command-names-no-right", f"{_ROLES}a_client_names_the_right_that_is_missing[1]"),
+    Mutation("487-an-operator-may-not-record", f"{_ROLES}an_operator_needs_its_rights"),
+    Mutation("488-apply-may-not-see-topics", f"{_ROLES}apply_needs_its_rights"),
+    Mutation("489-spark-may-not-see-commands", "tests/spark/test_least_rights.py::test_spark_needs_its_rights"),
 )

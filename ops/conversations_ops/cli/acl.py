@@ -31,10 +31,12 @@ def acl(
     """Print the least rights of a role. Needs no Kafka, and grants nothing.
 
     Give all services that have dialogs with each other, because a worker needs WRITE on the queues of its peers.
+    For spark, operator and console, give all services of the namespace, because they look at all of them.
 
     \b
     Examples:
       conversations acl shop.orders:service shop.billing:service --service orders
+      conversations acl shop.orders:service shop.billing:service --role operator --principal User:ann --commands
       conversations acl shop.orders:service --role client --principal User:web --commands
 
     Exit codes: 0 printed, 2 the role or the service is unknown, or a target cannot be found.

@@ -1,4 +1,4 @@
-"""The users of the web console: their names, roles and passwords, in a file that only its owner can read."""
+"""The users of the web console: their names, roles and passwords, in a file that others cannot read."""
 
 from __future__ import annotations
 
@@ -159,8 +159,8 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Any]]:
     try:
         with path.open(encoding="utf-8") as file:
             mode = os.fstat(file.fileno()).st_mode
-            if stat.S_IMODE(mode) & 0o077:
-                raise DeclarationError(f"{path} has passwords, and others can read it: chmod 600 {path}")
+            if stat.S_IMODE(mode) & 0o007:  # the group may: so Kubernetes gives a secret to a container
+                raise DeclarationError(f"{path} has passwords, and everybody can read it: chmod 600 {path}")
             users = json.load(file)["users"]
         for name, known in users.items():
             if not NAME.fullmatch(name) or not _STORED.fullmatch(known["password"]):

@@ -1,5 +1,11 @@
 """The service ``clerk`` of ``tests/rules``, on a broker that checks rights. Only the clerk logs in; all other clients have all rights."""
 
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at run time, not in its types
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
 from conversations import Kafka, Service, WorkerSettings
 from conversations.kafka.connection import KafkaConnection
 from conversations.memory.clock import SystemClock
@@ -7,7 +13,7 @@ from conversations.protocol.topics import catalog_topic, events_topic
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from tests.rights.support.authorizing_kafka import GuardedBroker, Right
-from tests.rules.support.stepped_service import SteppedService, Tally
+from tests.rules.support.stepped_service import SteppedService, Tally, until
 
 OWN = (
     ("READ", "TOPIC", "queue"),
@@ -62,9 +68,12 @@ class RestrictedService(SteppedService):
         settings: WorkerSettings | None = None,
         clock: SystemClock | None = None,
         service: Service[Tally] | None = None,
+        *,
+        tls: bool = False,
     ) -> Worker:
         """Make a worker that logs in as the clerk."""
-        address = Kafka(self.broker.guarded, namespace=self.kafka.namespace, settings=GuardedBroker.login("clerk"))
+        plain = Kafka(self.broker.guarded, namespace=self.kafka.namespace, settings=GuardedBroker.login("clerk"))
+        address = self.secured("clerk") if tls else plain
         worker = Worker(
             service or self.service(), lambda: KafkaConnection(address, "clerk"), MemoryStores(), settings=settings or WorkerSettings(),
             clock=clock, namespace=address.namespace,
@@ -72,3 +81,18 @@ class RestrictedService(SteppedService):
         self.workers.append(worker)
         self._closing.callback(worker.close)
         return worker
+
+    def secured(self, user: str) -> Kafka:
+        """Return the address of this namespace for a user that logs in over TLS."""
+        return self.broker.secured(user, self.kafka.namespace)
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic. When this returns, the broker does not know it any more."""
+        self.admin.delete_topics([topic])[topic].result()
+        until(lambda: topic not in self.admin.list_topics(timeout=10).topics)
+
+    def spoil(self, topic: str) -> None:
+        """Give a topic a setting that ``apply`` corrects."""
+        wrong = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[wrong])
+        self.admin.incremental_alter_configs([resource])[resource].result()
