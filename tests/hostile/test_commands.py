@@ -90,6 +90,13 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("settings",)
     yield 2, ("settings", "--setting", "\x1b[31m\nerror: forged=1")
     yield 3, ("broker", "status", "nobody")
+    yield from other_calls(out)
+
+
+def other_calls(out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    yield 0, ("journal",)
+    yield 0, ("journal", "--since", "1h", "--by", "\x1b[31m\nerror: forged")
+    yield 2, ("journal", "--since", "\x1b[31m\nerror: forged")
     at = ("--users", str(out / "users.json"))
     yield 0, ("users", "list", *at)
     yield 2, ("users", "add", "\x1b[31m\nerror: forged", *at)

@@ -85,7 +85,7 @@ def desk(planted: Planted, tmp_path: Path) -> Iterator[Desk]:
     with Live(planted.kafka, tmp_path, every=0.1) as live:
         assert live.look_now(60), live.progress.trouble
         assert live.progress.trouble == ""
-        yield Desk(planted.kafka, live, None, None, Redrives(planted.kafka, tmp_path))
+        yield Desk(planted.kafka, live, None, None, Redrives(live, tmp_path))
 
 
 def pages(planted: Planted) -> Iterator[tuple[str, bytes, int]]:

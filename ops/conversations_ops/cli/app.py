@@ -19,6 +19,7 @@ from conversations_ops.cli import (
     demo,
     dialogs,
     events,
+    journal,
     queue,
     redrive,
     saying,
@@ -59,6 +60,7 @@ app.add_typer(dialogs.app, name="dialogs")
 dialogs.app.add_typer(saying.app)
 app.add_typer(queue.app, name="queue")
 app.add_typer(events.app)
+app.add_typer(journal.app)
 app.add_typer(redrive.app, name="redrive")
 app.add_typer(spark.app, name="spark")
 app.command("demo")(demo.demo)

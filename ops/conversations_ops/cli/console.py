@@ -91,7 +91,7 @@ def console(
         address = where.address(socket.getsockname()[1])
         links = None if known is not None else _links(address, browse=browse)
         with Live(kafka, every=every) as live:
-            desk = Desk(kafka, live, known, links, Redrives(kafka, directory), Lengths(*lengths))
+            desk = Desk(kafka, live, known, links, Redrives(live, directory), Lengths(*lengths))
             _serve(desk, where, socket, address, browse=browse)
 
 

@@ -19,6 +19,7 @@ from conversations.protocol.codes import POISON
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from conversations_ops.cli import completion, detached, one_letter
+from conversations_ops.cli.catching_up import bar
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show, show_error
@@ -30,6 +31,8 @@ from conversations_ops.operate.open_letters import KeptLetter, kept_letter, open
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.selection import By, Group, groups, member_of_open, member_of_parked
 from conversations_ops.printable import counted, one_line
+from conversations_ops.read_model.parked import parked_message, parked_messages
+from conversations_ops.read_model.projector import current
 
 app = typer.Typer(
     help="Decide about failed messages for which dialogs wait, and about dead letters for which no dialog waits.",
@@ -282,9 +285,8 @@ def _decision(action: Action, reason: str, dry_run: bool) -> Decision:
 
 
 def _parked(kafka: Kafka, letter: str) -> Parked:
-    from conversations_ops.operate.parked import parked_message
-
-    return parked_message(kafka, letter)
+    with bar() as told, current(kafka, told) as file:
+        return parked_message(kafka, file, letter)
 
 
 def _find(kafka: Kafka, letter: str) -> Parked:
@@ -392,10 +394,8 @@ def _check_body(it: Parked, body: bytes) -> None:
 
 
 def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: str, as_json: bool) -> list[Parked]:
-    from conversations_ops.operate.parked import parked_messages
-
     with failures(as_json=as_json):
-        found = [it for it in parked_messages(kafka, service) if wanted(it)]
+        found = [it for it in _parked_messages(kafka, service) if wanted(it)]
         if as_json:
             show({name: [one_letter.plain(it) for it in found]}, "", as_json=True)
         elif found:
@@ -410,13 +410,11 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
 
 
 def _list_groups(kafka: Kafka, service: str, by: By, over: bool, as_json: bool) -> list[Group]:
-    from conversations_ops.operate.parked import parked_messages
-
     with failures(as_json=as_json):
         if over:
             members = [member_of_open(it) for it in open_letters(kafka, service)]
         else:
-            members = [member_of_parked(it) for it in parked_messages(kafka, service) if _is_letter(it)]
+            members = [member_of_parked(it) for it in _parked_messages(kafka, service) if _is_letter(it)]
         found = groups(members, by)
     if as_json:
         plain = [{**it._asdict(), "first": moment(it.first), "last": moment(it.last)} for it in found]
@@ -428,6 +426,11 @@ def _list_groups(kafka: Kafka, service: str, by: By, over: bool, as_json: bool) 
     rows = [(it.name, it.letters, it.behind, moment(it.first), moment(it.last), it.what) for it in found]
     show({}, as_text((by.value.upper(), "LETTERS", "BEHIND", "FIRST", "LAST", "WHAT"), rows), as_json=False)
     return found
+
+
+def _parked_messages(kafka: Kafka, service: str) -> list[Parked]:
+    with bar() as told, current(kafka, told) as file:
+        return parked_messages(kafka, file, service)
 
 
 def _is_letter(it: Parked) -> bool:

@@ -11,14 +11,18 @@ import typer
 from conversations.config import Kafka
 from conversations.protocol.command import Switch
 from conversations_ops.cli import completion
+from conversations_ops.cli.catching_up import bar
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import ahead, moment
-from conversations_ops.operate.queues import Queue, queues
+from conversations_ops.operate.queues import Queue
+from conversations_ops.operate.state import services
 from conversations_ops.printable import counted, one_line
+from conversations_ops.read_model.projector import current
+from conversations_ops.read_model.queues import queues
 
 app = typer.Typer(
     help="Show queues, and turn them off and on. A queue that is off accepts messages, but calls no handler.",
@@ -67,7 +71,7 @@ def show_queues(
     Exit codes: 0 all queues are on, 1 a queue is off, 2 no such service, 3 Kafka unreachable.
     """
     with failures(as_json=as_json):
-        found = queues(kafka_of(context), service)
+        found = _queues(kafka_of(context), service)
     if as_json:
         show({"queues": [_plain(it) for it in found]}, "", as_json=True)
     else:
@@ -114,12 +118,17 @@ def turn_on(
     _turn(kafka_of(context), service, Switch(True, reason), wait, dry_run, as_json)
 
 
+def _queues(kafka: Kafka, service: str) -> list[Queue]:
+    with bar() as told, current(kafka, told) as file:
+        return [it for name in services(kafka, service) for it in queues(file, name)]
+
+
 def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: bool, as_json: bool) -> None:
     from conversations_ops.operate.queues import turn
 
     check_reason(operation.reason, dry_run=dry_run)
     with failures(as_json=as_json), refusals("the owner of a partition", as_json=as_json):
-        found = queues(kafka, service)
+        found = _queues(kafka, service)
         answers = [] if dry_run else turn(kafka, service, operation, getpass.getuser(), wait)
     changed = sum(bool(it.off) == operation.on for it in found)
     word, waits = "on" if operation.on else "off", sum(it.messages for it in found)

@@ -9,19 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock, Thread
 
-from conversations.config import Kafka
-from conversations.errors import DeclarationError
+from conversations.errors import DeclarationError, LogError
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision
-from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.redrive.drive import Drive
 from conversations_ops.operate.redrive.journal import Journal
 from conversations_ops.operate.redrive.plan import Care, Plan, from_json, is_name, plan_of, to_json
 from conversations_ops.operate.redrive.selection import Selector
+from conversations_ops.read_model.live import Live
+from conversations_ops.read_model.parked import parked_messages
 
 log = logging.getLogger("conversations.ops")
 MANY = 4
 """Maximum number of redrives that run in this process at the same time."""
+LOOK = 30.0
+"""Seconds that the read model may take to be up to date before a plan is made."""
 LARGEST = 200_000_000
 """Maximum number of bytes of a plan file that is read."""
 
@@ -29,8 +31,8 @@ LARGEST = 200_000_000
 class Redrives:
     """The plans in a directory, and the threads that carry them out."""
 
-    def __init__(self, kafka: Kafka, directory: Path) -> None:
-        self._kafka, self._directory = kafka, directory
+    def __init__(self, live: Live, directory: Path) -> None:
+        self._live, self._kafka, self._directory = live, live.kafka, directory
         self._running: dict[str, Thread] = {}
         self._lock = Lock()
 
@@ -41,7 +43,12 @@ class Redrives:
             LogError: a topic cannot be read.
             DeclarationError: the plan cannot be written.
         """
-        found, now = parked_messages(self._kafka, selector.service), time.time_ns() // 1_000
+        if not self._live.look_now(LOOK):
+            raise LogError(
+                f"the letters could not be read in {LOOK:g} s: {self._live.progress.trouble or 'the topics are long'}"
+            )
+        with self._live.file() as file:
+            found, now = parked_messages(self._kafka, file, selector.service), time.time_ns() // 1_000
         plan = plan_of(found, selector, care, self._kafka.namespace, by=by, now=now, random=os.urandom(4))
         if plan.letters:
             try:

@@ -30,7 +30,8 @@ class Web:
         self.users = Users(directory / "users.json")
         self.users.add("ann", Role.OPERATOR, WORD)
         self.users.add("ben", Role.VIEWER, WORD)
-        self.desk = Desk(NOWHERE, Live(NOWHERE, directory / "model"), self.users, None, Redrives(NOWHERE, directory))
+        live = Live(NOWHERE, directory / "model")
+        self.desk = Desk(NOWHERE, live, self.users, None, Redrives(live, directory))
         self.guard: Guard = application(self.desk)
 
     def session(self, name: str) -> str:
