@@ -19,10 +19,10 @@ from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import ahead, moment
 from conversations_ops.operate.queues import Queue
-from conversations_ops.operate.state import services
 from conversations_ops.printable import counted, one_line
 from conversations_ops.read_model.projector import current
 from conversations_ops.read_model.queues import queues
+from conversations_ops.read_model.services import chosen
 
 app = typer.Typer(
     help="Show queues, and turn them off and on. A queue that is off accepts messages, but calls no handler.",
@@ -120,7 +120,7 @@ def turn_on(
 
 def _queues(kafka: Kafka, service: str) -> list[Queue]:
     with bar() as told, current(kafka, told) as file:
-        return [it for name in services(kafka, service) for it in queues(file, name)]
+        return [it for name in chosen(kafka, file, service) for it in queues(file, name)]
 
 
 def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: bool, as_json: bool) -> None:

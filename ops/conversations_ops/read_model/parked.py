@@ -6,10 +6,10 @@ from collections import defaultdict
 
 from conversations.config import Kafka
 from conversations.protocol.parked import Parked
-from conversations_ops.operate.state import services
 from conversations_ops.read_model.derived import TOGETHER, sides_of
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.letters import parked_letter
+from conversations_ops.read_model.services import chosen
 
 
 def parked_messages(kafka: Kafka, file: File, service: str = "") -> list[Parked]:
@@ -24,8 +24,7 @@ def parked_messages(kafka: Kafka, file: File, service: str = "") -> list[Parked]
         DeclarationError: there is no such service.
         LogError: the file cannot be read.
     """
-    if service:
-        services(kafka, service)  # says that the name is wrong
+    chosen(kafka, file, service)
     places: dict[tuple[str, int], list[bytes]] = defaultdict(list)
     with file.explained():
         sql = "SELECT DISTINCT service, partition, own FROM parked WHERE ? = '' OR service = ?"
