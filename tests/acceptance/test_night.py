@@ -26,7 +26,8 @@ class Shell:
     """A terminal in which an operator types the commands as they are here."""
 
     def __init__(self, kafka: Kafka, out: Path) -> None:
-        self._out = out
+        self.said = ""
+        """What the last command has written to stderr."""
         self._environment = environment(
             out,
             {"CONVERSATIONS_BOOTSTRAP": kafka.bootstrap, "CONVERSATIONS_NAMESPACE": kafka.namespace, "COLUMNS": "250"},
@@ -36,6 +37,7 @@ class Shell:
         done = subprocess.run(
             [PROGRAM, *line.split()], env={**self._environment, **variables}, cwd=SERVICES, capture_output=True, text=True, timeout=120 * SLOWER, check=False
         )  # fmt: skip
+        self.said = done.stderr
         assert done.returncode == code, (line, done.returncode, done.stdout, done.stderr)
         return done.stdout
 
@@ -133,7 +135,7 @@ def one_message_is_edited(kafka: Kafka, shell: Shell, out: Path) -> None:
     broken = [it for it in parked_messages(kafka, "credit") if it.exception == "JSONDecodeError"]
     told = shell(f"dead-letters edit {broken[0].letter} --reason INC-4711", EDITOR=str(editor))
     assert "handled" in told
-    assert "-" in told
+    assert '+{"customer": "C18", "data": "{\\"known\\": 1}"}' in shell.said
     until(
         lambda: (
             [it.number for it in parked_messages(kafka, "credit") if it.conversation == broken[0].conversation] == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import getpass
 import json
 import sys
@@ -217,6 +218,8 @@ def edit(
         decision = _decision(Action.EDIT, reason, dry_run)
         decision = decision._replace(body=_new_body(it, body))
         _check_body(it, decision.body)
+        if not as_json:
+            _compare(it.body, decision.body)
         _decide(kafka, it, decision, wait, dry_run, as_json)
 
 
@@ -374,6 +377,16 @@ def _new_body(it: Parked, file: str) -> bytes:
     if new == text:
         raise typer.BadParameter("the body was not changed")
     return new.encode()
+
+
+def _compare(old: bytes, new: bytes) -> None:
+    """Show on stderr which lines of a body change. A body that is no text is not shown."""
+    try:
+        before, after = old.decode().splitlines(), new.decode().splitlines()
+    except UnicodeDecodeError:
+        return
+    for line in difflib.unified_diff(before, after, "old body", "new body", lineterm=""):
+        typer.echo(one_line(line), err=True)
 
 
 def _check_body(it: Parked, body: bytes) -> None:
