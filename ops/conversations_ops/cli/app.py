@@ -17,6 +17,7 @@ from conversations_ops.cli import (
     declarations,
     demo,
     dialogs,
+    doctor,
     events,
     queue,
     redrive,
@@ -49,6 +50,7 @@ app.add_typer(codes.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(status.app)
 app.add_typer(why.app)
+app.add_typer(doctor.app)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
 app.add_typer(dialogs.app, name="dialogs")
