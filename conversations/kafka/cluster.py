@@ -21,6 +21,9 @@ from conversations.kafka.topic_settings import read_settings
 INTERNAL = ("__transaction_state", "__consumer_offsets")
 """Kafka's own topics on which exactly-once depends. Kafka makes each of them when it is first needed."""
 
+ASKED = 3
+"""Maximum number of brokers that are asked for their features."""
+
 
 @dataclass(frozen=True)
 class Broker:
@@ -31,8 +34,6 @@ class Broker:
     """The address that it advertises, ``host:port``."""
     settings: Mapping[str, str] | None
     """Its settings by name; None if this client may not read them."""
-    features: Mapping[str, int] | None
-    """Levels of the features that the cluster has switched on; None if the broker did not tell."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class Cluster:
     """Those topics of ``INTERNAL`` that exist and that this client may describe."""
     hidden: frozenset[str] = frozenset()
     """Those topics of ``INTERNAL`` that this client may not describe. It is not known whether they exist."""
+    features: Mapping[str, int] | None = None
+    """Levels of the features that the cluster has switched on; None if no broker told."""
 
 
 def look_at_cluster(kafka: Kafka) -> Cluster:
@@ -88,13 +91,12 @@ def look_at_cluster(kafka: Kafka) -> Cluster:
         raise translated(kafka, "the cluster cannot be described", failure) from failure
     settings = _broker_settings(admin, [node.id for node in nodes])
     brokers = tuple(
-        Broker(it.id, f"{it.host}:{it.port}", settings.get(it.id), finalized_features(it.host, it.port, kafka.settings))
-        for it in sorted(nodes, key=lambda node: int(node.id))
+        Broker(it.id, f"{it.host}:{it.port}", settings.get(it.id)) for it in sorted(nodes, key=lambda it: int(it.id))
     )
     found, hidden = describe(admin, kafka, INTERNAL)
     configured = read_settings(admin, kafka, sorted(found))
     internal = {name: _with(topic, configured.get(name)) for name, topic in found.items()}
-    return Cluster(brokers, internal, hidden)
+    return Cluster(brokers, internal, hidden, _features(kafka, nodes))
 
 
 def topic_names(kafka: Kafka, beginning: str) -> list[str]:
@@ -147,6 +149,14 @@ def describe(admin: AdminClient, kafka: Kafka, names: Sequence[str]) -> tuple[di
             elif failure.args[0].code() not in _MISSING:
                 raise translated(kafka, f"topic {name} cannot be described", failure) from failure
     return found, frozenset(hidden)
+
+
+def _features(kafka: Kafka, nodes: Sequence[Any]) -> dict[str, int] | None:
+    """Return what the first broker that answers tells, because all of them tell the same. So many that do not answer are asked, and no more."""
+    for node in nodes[:ASKED]:
+        if (found := finalized_features(node.host, node.port, kafka.settings)) is not None:
+            return found
+    return None
 
 
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})

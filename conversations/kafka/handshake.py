@@ -9,10 +9,11 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from time import monotonic
 from typing import Any
 
 PATIENCE = 2.0
-"""Seconds for the connection, and for each read."""
+"""Seconds for the connection, and then for the whole answer."""
 MOST_BYTES = 1_000_000
 """An answer has about a thousand bytes. A longer one is not Kafka's."""
 _API_VERSIONS, _VERSION, _CORRELATION, _FINALIZED = 18, 3, 1, 2
@@ -30,8 +31,9 @@ def finalized_features(host: str, port: int, settings: Mapping[str, Any]) -> dic
     try:
         with socket.create_connection((host, port), PATIENCE) as plain, _secured(plain, host, settings) as connection:
             connection.sendall(_request())
-            size = int.from_bytes(_exactly(connection, 4), "big")
-            return _read(_exactly(connection, size)) if 0 < size <= MOST_BYTES else None
+            until = monotonic() + PATIENCE
+            size = int.from_bytes(_exactly(connection, 4, until), "big")
+            return _read(_exactly(connection, size, until)) if 0 < size <= MOST_BYTES else None
     except (OSError, ValueError, IndexError):
         return None
 
@@ -63,9 +65,12 @@ def _big(number: int, size: int) -> bytes:
     return number.to_bytes(size, "big")
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def _exactly(connection: socket.socket, size: int, until: float) -> bytes:
     found = b""
     while len(found) < size:
+        if (left := until - monotonic()) <= 0:
+            raise ValueError("the answer takes too long")
+        connection.settimeout(left)
         part = connection.recv(size - len(found))
         if not part:
             raise ValueError("the connection ended")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import struct
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +13,10 @@ from rocksdict import AccessType, Options, Rdict
 from conversations.stores.rocksdb import CHECKPOINT, SAVED_AT, mark_of
 
 _LOCK = "LOCK"
-_FLOCK = "hhqqi4x"
-"""``struct flock`` of Linux and of glibc: type, whence, start, length, process."""
+_IS_MAC = sys.platform == "darwin"
+_FLOCK = "qqihh" if _IS_MAC else "hhqqi4x"
+"""``struct flock``. On Linux: type, whence, start, length, process. On macOS: start, length, process, type, whence."""
+_TYPE = 3 if _IS_MAC else 0
 
 
 class Copy(NamedTuple):
@@ -66,8 +69,9 @@ def _in_use(path: Path) -> bool:
     try:
         with (path / _LOCK).open("rb") as file:
             # A file that is open for reading can be asked about the lock of a writer only as a reader.
-            asked = struct.pack(_FLOCK, fcntl.F_RDLCK, 0, 0, 0, 0)
-            answer = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+            asked = [0, 0, 0, 0, 0]
+            asked[_TYPE] = fcntl.F_RDLCK
+            answer = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(_FLOCK, *asked)))
     except OSError:
         return False
-    return bool(answer[0] != fcntl.F_UNLCK)
+    return bool(answer[_TYPE] != fcntl.F_UNLCK)

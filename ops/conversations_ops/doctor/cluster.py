@@ -95,12 +95,8 @@ def _differing(facts: Facts) -> Iterator[Hit]:
 
 def _feature(name: str, least: int) -> Callable[[Facts], Iterator[Hit]]:
     def look(facts: Facts) -> Iterator[Hit]:
-        for broker in facts.cluster.brokers:
-            # All brokers tell what the cluster has switched on, so the first answer is enough.
-            if broker.features is not None:
-                if (found := broker.features.get(name, 0)) < least:
-                    yield Hit("the cluster", f"{name} is {found}", f"{name} at least {least}")
-                return
+        if facts.cluster.features is not None and (found := facts.cluster.features.get(name, 0)) < least:
+            yield Hit("the cluster", f"{name} is {found}", f"{name} at least {least}")
 
     return look
 

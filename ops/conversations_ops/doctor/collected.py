@@ -87,7 +87,7 @@ def _topics(kafka: Kafka, services: Mapping[str, KnownService]) -> tuple[dict[st
 def _not_seen(cluster: Cluster, topics: Mapping[str, FoundTopic]) -> list[str]:
     unread = [str(it.id) for it in cluster.brokers if it.settings is None]
     found = [f"the settings of broker {', '.join(unread)} cannot be read"] if unread else []
-    if all(it.features is None for it in cluster.brokers):
+    if cluster.features is None:
         found.append("no broker tells its features")
     unset = sorted(name for name, topic in topics.items() if topic.settings is None)
     if unset:

@@ -57,7 +57,7 @@ def healthy() -> Facts:
     topics = [topic(f"conv.orders.{kind}", wanted(kind)) for kind in SERVICE_TOPICS]
     topics += [topic(f"conv.{kind}", wanted(kind), 1) for kind in ("catalog", "events", "metrics")]
     topics += [topic("conv.orders.retry.5s", wanted("retry")), topic("shop.clicks", {})]
-    brokers = tuple(Broker(number, f"kafka-{number}:9092", BROKER, FEATURES) for number in (1, 2, 3))
+    brokers = tuple(Broker(number, f"kafka-{number}:9092", BROKER) for number in (1, 2, 3))
     machine = Machine(
         versions={"python": (3, 11, 7), "librdkafka": (2, 12, 0), "rocksdict": (0, 3, 24), "java": (17,)},
         settings={"security.protocol": "SASL_SSL"},
@@ -70,7 +70,7 @@ def healthy() -> Facts:
     )
     return Facts(
         "kafka-1:9092",
-        Cluster(brokers, {name: topic(name, {}, 50) for name in INTERNAL}),
+        Cluster(brokers, {name: topic(name, {}, 50) for name in INTERNAL}, features=FEATURES),
         Namespace("conv", {"orders": KnownService(declaration, 2)}, topics={it.name: it for it in topics}),
         machine,
         Periods(),
@@ -96,8 +96,7 @@ def broker(**changed: str) -> Change:
 def features(**levels: int) -> Change:
     def change(facts: Facts) -> Facts:
         found = {**FEATURES, **{name.replace("_", "."): level for name, level in levels.items()}}
-        brokers = tuple(replace(it, features=found) for it in facts.cluster.brokers)
-        return replace(facts, cluster=replace(facts.cluster, brokers=brokers))
+        return replace(facts, cluster=replace(facts.cluster, features=found))
 
     return change
 
@@ -423,8 +422,8 @@ def test_what_apply_mends_or_makes_is_not_refused() -> None:
 
 def test_settings_that_cannot_be_read_are_no_reason_to_refuse() -> None:
     facts = single()
-    blind = tuple(replace(it, settings=None, features=None) for it in facts.cluster.brokers)
-    assert refusals(replace(facts, cluster=replace(facts.cluster, brokers=blind))) == []
+    blind = tuple(replace(it, settings=None) for it in facts.cluster.brokers)
+    assert refusals(replace(facts, cluster=replace(facts.cluster, brokers=blind, features=None))) == []
 
 
 def test_apply_goes_on_only_despite_all_findings() -> None:
