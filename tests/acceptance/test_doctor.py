@@ -1,6 +1,8 @@
 """`conversations doctor`, with the real command line on a real Kafka: what is planted is named, and nothing else; apply refuses what is fatal."""
 
 import json
+import shlex
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,16 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from typer.testing import CliRunner
 
 from conversations import Kafka
+from conversations.errors import KafkaNotReady
 from conversations.kafka.admin import apply
 from conversations.kafka.cluster import topic_names
+from conversations.kafka.offsets import ask_offset
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.stores.rocksdb import RocksStores
 from conversations_ops.broker import EmbeddedBroker
+from conversations_ops.broker.jars import ensure_jars
+from conversations_ops.broker.java import find_java
+from conversations_ops.broker.server import jvm
 from conversations_ops.cli.app import app
 from conversations_ops.read_model.file import DIRECTORY, file_name
 from tests.acceptance.services.fragile import fragile
@@ -112,6 +119,33 @@ def test_a_healthy_cluster_has_neither_a_fatal_finding_nor_a_warning(kafka: Kafk
     assert (code, set(found)) == (0, {"few-brokers", "no-authorizer"})
 
 
+def test_the_printed_fix_mends(kafka: Kafka, tmp_path: Path) -> None:
+    tell = Operator(kafka, tmp_path)
+    target = "tests.acceptance.services.fragile:fragile"
+    assert tell("apply", target, "--partitions", "2")[0] == 0
+    state = f"{kafka.namespace}.fragile.state"
+    alter(kafka, state, {"cleanup.policy": "delete", "delete.retention.ms": "1000", "min.insync.replicas": "2"})
+    (tmp_path / "state" / kafka.namespace).mkdir(parents=True, mode=0o755)
+    wrong = {"cleanup-policy", "deletes-retention", "min-insync-too-large", "store-open"}
+    assert set(tell.doctor(target)[1]) >= wrong
+    fixes = {it["name"]: shlex.split(it["fix"]) for it in tell("doctor", target)[1]["findings"]}
+    assert fixes["cleanup-policy"][:2] == ["conversations", "apply"]
+    assert CliRunner().invoke(app, fixes["cleanup-policy"][1:]).exit_code == 0
+    assert fixes["store-open"][0] == "chmod"
+    subprocess.run(fixes["store-open"], check=True)
+    assert fixes["min-insync-too-large"][0] == "kafka-configs.sh"
+    kafka_tool("kafka.admin.ConfigCommand", fixes["min-insync-too-large"][1:])
+    assert not wrong & set(tell.doctor(target)[1])
+
+
+def kafka_tool(name: str, arguments: list[str]) -> None:
+    """Run one of Kafka's own tools, as its shell script does."""
+    done = subprocess.run(
+        [*jvm(find_java(), ensure_jars()), name, *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_each_planted_fault_is_named(misconfigured: Kafka, tmp_path: Path) -> None:
     kafka, tell = misconfigured, Operator(misconfigured, tmp_path)
     declarations = [fragile.declaration(), ServiceDeclaration("asker", reads=("clicks",))]
@@ -136,6 +170,13 @@ def test_each_planted_fault_is_named(misconfigured: Kafka, tmp_path: Path) -> No
     assert found["retry-topic-unused"] == {f"{name}.retry.3m"}
 
 
+def is_led(kafka: Kafka, topic: str) -> bool:
+    try:
+        return ask_offset(kafka, topic, 0, timeout=1) == 0
+    except KafkaNotReady:
+        return False
+
+
 def plant_topics(kafka: Kafka, declarations: list[ServiceDeclaration]) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     writable = {"min.insync.replicas": "1"}
@@ -144,6 +185,7 @@ def plant_topics(kafka: Kafka, declarations: list[ServiceDeclaration]) -> None:
     made.append(NewTopic(f"{kafka.namespace}.gone.queue", 2, 1, config=writable))
     for answer in admin.create_topics(made).values():
         answer.result()
+    until(lambda: is_led(kafka, f"{kafka.namespace}.catalog"))
     apply(kafka, declarations, 2, 1)
     for kind, settings in SETTINGS.items():
         alter(kafka, f"{kafka.namespace}.fragile.{kind}", {**writable, **settings})
@@ -213,7 +255,11 @@ def test_apply_goes_on_despite_what_a_person_knows_better(kafka_bootstrap: str, 
         code, told = tell("apply", *target, "--despite", "unclean-leader-election")
         assert code == 0
         assert told["changes"][0].startswith("went on despite unclean-leader-election: broker 1")
-        assert tell.doctor()[0] == 1
+        code, told = tell("doctor")
+        (fix,) = (it["fix"] for it in told["findings"] if it["severity"] == "fatal")
+        kafka_tool("kafka.admin.ConfigCommand", shlex.split(fix)[1:])
+        until(lambda: tell("apply", *target)[0] == 0)
+        assert tell.doctor()[0] == 0
 
 
 def test_nobody_answers(tmp_path: Path) -> None:

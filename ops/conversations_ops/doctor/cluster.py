@@ -166,19 +166,27 @@ def _times(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def _in_file(setting: str) -> str:
+    return IN_FILE.replace("{setting}", setting)
+
+
+def _dynamic(setting: str) -> str:
+    return DYNAMIC.replace("{setting}", setting)
+
+
 BOTH = (TRANSACTION_STATE, OFFSETS)
 CHECKS = (
     Check(
-        "group-protocol", Severity.FATAL, "Workers share partitions with the consumer protocol (KIP-848). Without it no worker can join.",
-        "kafka-features.sh --bootstrap-server {bootstrap} upgrade --feature group.version=1 (Kafka 4.0 or newer)", _group_protocol,
+        "group-protocol", Severity.FATAL, "Workers share partitions with the consumer protocol (KIP-848), which Kafka 4.0 and newer have. Without it no worker can join.",
+        "kafka-features.sh --bootstrap-server {bootstrap} upgrade --feature group.version=1", _group_protocol,
     ),
     Check(
         "group-assignors", Severity.FATAL, f"Workers ask for the assignor {ASSIGNOR}. Brokers refuse a member with an assignor that they lack.",
-        IN_FILE, _settings("group.consumer.assignors", _without_assignor, f"uniform,{ASSIGNOR}"),
+        _in_file("group.consumer.assignors"), _settings("group.consumer.assignors", _without_assignor, f"uniform,{ASSIGNOR}"),
     ),
     Check(
         "transaction-timeout", Severity.FATAL, "Workers ask for this transaction time-out. Brokers refuse a longer one, so no worker can start.",
-        IN_FILE, _at_least("transaction.max.timeout.ms", lambda _: OF_TRANSACTIONS["transaction.timeout.ms"]),
+        _in_file("transaction.max.timeout.ms"), _at_least("transaction.max.timeout.ms", lambda _: OF_TRANSACTIONS["transaction.timeout.ms"]),
     ),
     Check(
         "internal-topic-impossible", Severity.FATAL, "Kafka cannot make the topic with so few brokers. Until then, no transaction and no group works.",
@@ -207,7 +215,7 @@ CHECKS = (
     Check(
         "unclean-leader-election", Severity.FATAL,
         "The topics of the namespace override it, but Kafka's own topics do not: a broker that lacks the outcomes of transactions may become their leader.",
-        DYNAMIC, _settings("unclean.leader.election.enable", _is_on, "false"),
+        _dynamic("unclean.leader.election.enable"), _settings("unclean.leader.election.enable", _is_on, "false"),
     ),
     Check(
         "offsets-replicas", Severity.WARNING,
@@ -226,34 +234,34 @@ CHECKS = (
     Check(
         "transaction-verification", Severity.WARNING,
         "A late record of a dead worker may begin a transaction that nobody ends. Its partition then stands still for every reader.",
-        DYNAMIC, _settings("transaction.partition.verification.enable", _is_off, "true"),
+        _dynamic("transaction.partition.verification.enable"), _settings("transaction.partition.verification.enable", _is_off, "true"),
     ),
     Check(
         "transactional-id-expiration", Severity.WARNING,
         "Kafka forgets the transactional id of a worker that is idle for so long. The worker must then make a new producer.",
-        IN_FILE, _at_least("transactional.id.expiration.ms", lambda facts: milliseconds(facts.periods.command_life)),
+        _in_file("transactional.id.expiration.ms"), _at_least("transactional.id.expiration.ms", lambda facts: milliseconds(facts.periods.command_life)),
     ),
     Check(
         "producer-id-expiration", Severity.WARNING, "Kafka forgets which records a producer has sent. A record that is sent again is then written twice.",
-        DYNAMIC, _at_least("producer.id.expiration.ms", lambda facts: milliseconds(facts.periods.grace)),
+        _dynamic("producer.id.expiration.ms"), _at_least("producer.id.expiration.ms", lambda facts: milliseconds(facts.periods.grace)),
     ),
     Check(
         "offsets-retention", Severity.WARNING,
         "Kafka forgets the positions of a service that is stopped for so long. A feed then begins as if it was new.",
-        IN_FILE, _at_least("offsets.retention.minutes", lambda facts: facts.periods.inbox_kept // MINUTE),
+        _in_file("offsets.retention.minutes"), _at_least("offsets.retention.minutes", lambda facts: facts.periods.inbox_kept // MINUTE),
     ),
     Check(
         "session-timeout", Severity.WARNING, "The partitions of a killed worker wait for this time.",
-        IN_FILE, _at_least("group.consumer.session.timeout.ms", lambda _: SESSION // (SECOND // 1_000), most=True),
+        _in_file("group.consumer.session.timeout.ms"), _at_least("group.consumer.session.timeout.ms", lambda _: SESSION // (SECOND // 1_000), most=True),
     ),
     Check(
         "auto-create-topics", Severity.WARNING,
         "A mistyped name, or a client that still writes to a deleted topic, makes a topic with the wrong settings and partition count.",
-        IN_FILE, _settings("auto.create.topics.enable", _is_on, "false"),
+        _in_file("auto.create.topics.enable"), _settings("auto.create.topics.enable", _is_on, "false"),
     ),
     Check(
         "log-cleaner", Severity.WARNING, "The state topics are compacted by the cleaner. Without it they grow for ever, and so does each restore.",
-        IN_FILE, _settings("log.cleaner.enable", _is_off, "true"),
+        _in_file("log.cleaner.enable"), _settings("log.cleaner.enable", _is_off, "true"),
     ),
     Check(
         "brokers-differ", Severity.WARNING, "What works depends on the broker that leads a partition, and changes when it moves.",

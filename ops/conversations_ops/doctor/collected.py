@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from conversations.config import Kafka, Periods
-from conversations.errors import KafkaUnreachable, LogError, UnknownNamespace
+from conversations.errors import KafkaNotReady, KafkaUnreachable, LogError, UnknownNamespace
 from conversations.kafka.catalog import Catalog, read_catalog
 from conversations.kafka.cluster import Cluster, FoundTopic, look_at_cluster, look_at_topics, topic_names
 from conversations.kafka.log_times import dated_after, open_transactions
@@ -18,6 +18,7 @@ from conversations.protocol.topics import SERVICE_TOPICS, catalog_topic, events_
 from conversations_ops.doctor.facts import Facts, KnownService, Machine, Namespace, Place
 from conversations_ops.operate.events import lately
 
+T = TypeVar("T")
 Told = Callable[[str], None]
 """Is told what is looked at now."""
 _MICROSECOND = timedelta(microseconds=1)
@@ -116,26 +117,24 @@ class _Times:
 
     def asked(self, ask: Callable[[list[Place]], dict[Place, int]]) -> dict[Place, int]:
         """Return the answer about all partitions that have a leader and that this client may read."""
-        try:
-            return ask(self._places) if self._places else {}
-        except KafkaUnreachable:
-            raise
-        except LogError as failure:
-            self.failures.append(str(failure))
-            return {}
+        return self._answer(lambda: ask(self._places) if self._places else {}, {})
 
     def clocks_off(self, periods: Periods) -> dict[str, float]:
         """Return the last difference that a worker of each service has reported within the period ``command_life``."""
         if not self._has_events:
             return {}
-        try:
-            found = lately(self._kafka, ClockOff.NAME, self._now - periods.command_life)
-        except KafkaUnreachable:
-            raise
-        except LogError as failure:
-            self.failures.append(str(failure))
-            return {}
+        found = self._answer(lambda: lately(self._kafka, ClockOff.NAME, self._now - periods.command_life), [])
         return {it.service: float(it.fields["seconds"]) for it in found}
+
+    def _answer(self, ask: Callable[[], T], nothing: T) -> T:
+        try:
+            return ask()
+        except LogError as failure:
+            # A partition whose leader changes just now is no reason to say nothing about the others.
+            if isinstance(failure, KafkaUnreachable) and not isinstance(failure, KafkaNotReady):
+                raise
+            self.failures.append(str(failure))
+            return nothing
 
 
 def _is_dated(topic: FoundTopic) -> bool:

@@ -49,7 +49,7 @@ class Check:
     why: str
     """What happens otherwise."""
     fix: str
-    """A command, or what to set, with words in braces for what is found. ``{bootstrap}``, ``{place}`` and ``{targets}`` are always known."""
+    """A command, or what to set, with words in braces for what is found. ``{bootstrap}``, ``{namespace}``, ``{place}`` and ``{targets}`` are always known."""
     look: Callable[[Facts], Iterable[Hit]] = field(compare=False)
 
 
@@ -76,7 +76,7 @@ def run(checks: Iterable[Check], facts: Facts) -> list[Finding]:
 
 def _finding(check: Check, hit: Hit, facts: Facts) -> Finding:
     targets = " ".join(map(shlex.quote, facts.targets)) or "TARGET..."
-    words = {"place": hit.place, "bootstrap": facts.bootstrap, **hit.words}
+    words = {"place": hit.place, "bootstrap": facts.bootstrap, "namespace": facts.namespace.name, **hit.words}
     quoted = {name: shlex.quote(word) for name, word in words.items()}
     return Finding(check, hit.place, hit.found, hit.needed, (hit.fix or check.fix).format(**quoted, targets=targets))
 

@@ -33,7 +33,7 @@ def _of_roles(*, asked: bool) -> Callable[[Facts], Iterator[Hit]]:
             if (role in facts.roles) != asked:
                 continue
             for service, right in _lacking(facts, role):
-                words = {"service": service, "role": role, "namespace": facts.namespace.name}
+                words = {"service": service, "role": role}
                 yield Hit(
                     right.name, f"the user of this client may not {right.operation}",
                     f"{right.operation}, with which the {role} of {service} {right.why}", words,

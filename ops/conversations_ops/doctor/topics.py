@@ -26,7 +26,7 @@ from conversations_ops.doctor.findings import Check, Hit, Severity
 
 CONTROL = 1
 """Partition count of the topics of a namespace."""
-APPLY = "conversations apply {targets} --bootstrap {bootstrap}"
+APPLY = "conversations apply {targets} --bootstrap {bootstrap} --namespace {namespace}"
 SET = "kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics --entity-name {place} --add-config {setting}={value}"
 REASSIGN = "kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --reassignment-json-file FILE --execute, with three replicas for each partition of {place}"
 HANGING = (

@@ -302,7 +302,7 @@ def test_the_fix_of_a_topic_can_be_run_as_it_is_printed() -> None:
         "--add-config min.insync.replicas=2"
     )
     (found,) = findings(replace(PLANTED["cleanup-policy"](healthy()), targets=("shop.orders:service",)))
-    assert found.fix == "conversations apply shop.orders:service --bootstrap kafka-1:9092"
+    assert found.fix == "conversations apply shop.orders:service --bootstrap kafka-1:9092 --namespace conv"
 
 
 def test_what_a_fix_names_is_quoted_for_the_shell() -> None:
