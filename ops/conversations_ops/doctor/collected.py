@@ -117,16 +117,16 @@ class _Times:
 
     def asked(self, ask: Callable[[list[Place]], dict[Place, int]]) -> dict[Place, int]:
         """Return the answer about all partitions that have a leader and that this client may read."""
-        return self._answer(lambda: ask(self._places) if self._places else {}, {})
+        return self._answer(lambda: ask(self._places) if self._places else {}) or {}
 
     def clocks_off(self, periods: Periods) -> dict[str, float]:
         """Return the last difference that a worker of each service has reported within the period ``command_life``."""
         if not self._has_events:
             return {}
-        found = self._answer(lambda: lately(self._kafka, ClockOff.NAME, self._now - periods.command_life), [])
+        found = self._answer(lambda: lately(self._kafka, ClockOff.NAME, self._now - periods.command_life)) or ()
         return {it.service: float(it.fields["seconds"]) for it in found}
 
-    def _answer(self, ask: Callable[[], T], nothing: T) -> T:
+    def _answer(self, ask: Callable[[], T]) -> T | None:
         try:
             return ask()
         except LogError as failure:
@@ -134,7 +134,7 @@ class _Times:
             if isinstance(failure, KafkaUnreachable) and not isinstance(failure, KafkaNotReady):
                 raise
             self.failures.append(str(failure))
-            return nothing
+            return None
 
 
 def _is_dated(topic: FoundTopic) -> bool:
