@@ -60,9 +60,7 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 1, ("status",)
     yield 1, ("why", str(planted.dialog))
     yield 2, ("why", "\x1b[31m\nerror: forged")
-    yield 1, ("doctor", "--role", "worker")
-    yield 2, ("doctor", "--role", "\x1b[31m\nerror: forged")
-    yield 2, ("doctor", "--stores", "\x1b[31m\nerror: forged")
+    yield from doctor_calls(planted)
     yield 0, ("events",)
     yield 2, ("events", "--service", "\x1b[31m\nerror: forged")
     yield 1, ("queue", "show")
@@ -88,6 +86,15 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("settings",)
     yield 2, ("settings", "--setting", "\x1b[31m\nerror: forged=1")
     yield 3, ("broker", "status", "nobody")
+
+
+def doctor_calls(planted: Planted) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for seconds in (1e308, -75, "\x1b[2J"):
+        clock = {"event": "CLOCK_OFF", "service": "desk", "partition": 0, "at": 1, "seconds": seconds}
+        planted.event(json.dumps(clock).encode())
+    yield 1, ("doctor", "--role", "worker")
+    yield 2, ("doctor", "--role", "\x1b[31m\nerror: forged")
+    yield 2, ("doctor", "--stores", "\x1b[31m\nerror: forged")
 
 
 def dialog_calls(dialog: str, odd: str) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -95,11 +96,10 @@ def doctor(
 @contextmanager
 def _progress() -> Iterator[Told]:
     """Give the block a function that shows at a terminal what is looked at."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield lambda _: None
         return
-    with console.status("") as status:
+    with Console(stderr=True).status("") as status:
         yield lambda what: status.update(f"Looking at {what}")
 
 

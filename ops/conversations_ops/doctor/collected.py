@@ -14,7 +14,7 @@ from conversations.kafka.cluster import Cluster, FoundTopic, look_at_cluster, lo
 from conversations.kafka.log_times import dated_after, open_transactions
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.events import ClockOff
-from conversations.protocol.topics import SERVICE_TOPICS, catalog_topic, events_topic, service_topic
+from conversations.protocol.topics import PLAIN, SERVICE_TOPICS, catalog_topic, events_topic, service_topic
 from conversations_ops.doctor.facts import Facts, KnownService, Machine, Namespace, Place
 from conversations_ops.operate.events import lately
 
@@ -57,7 +57,7 @@ def facts_of(
         kafka.namespace, services, catalog is not None, topics, hidden,
         open_since=times.asked(lambda places: open_transactions(kafka, places)),
         ahead=times.asked(lambda places: dated_after(kafka, places, times.latest)),
-        clocks_off=times.clocks_off(periods),
+        clocks_off=times.clocks_off(periods, services),
     )  # fmt: skip
     return Facts(kafka.bootstrap, cluster, namespace, machine, periods, not_seen=(*unseen, *times.failures))
 
@@ -81,7 +81,8 @@ def _topics(kafka: Kafka, services: Mapping[str, KnownService]) -> tuple[dict[st
     names = {*topic_names(kafka, f"{kafka.namespace}."), catalog_topic(kafka.namespace), events_topic(kafka.namespace)}
     for name, known in services.items():
         names |= {service_topic(kafka.namespace, name, kind) for kind in SERVICE_TOPICS}
-        names |= {*known.declaration.publishes, *known.declaration.reads}
+        plain = (*known.declaration.publishes, *known.declaration.reads)
+        names |= {it for it in plain if PLAIN.fullmatch(it)}  # the catalog may have anything
     return look_at_topics(kafka, sorted(names))
 
 
@@ -119,12 +120,12 @@ class _Times:
         """Return the answer about all partitions that have a leader and that this client may read."""
         return self._answer(lambda: ask(self._places) if self._places else {}) or {}
 
-    def clocks_off(self, periods: Periods) -> dict[str, float]:
+    def clocks_off(self, periods: Periods, services: Mapping[str, KnownService]) -> dict[str, float]:
         """Return the last difference that a worker of each service has reported within the period ``command_life``."""
         if not self._has_events:
             return {}
         found = self._answer(lambda: lately(self._kafka, ClockOff.NAME, self._now - periods.command_life)) or ()
-        return {it.service: float(it.fields["seconds"]) for it in found}
+        return {it.service: float(it.fields["seconds"]) for it in found if it.service in services}
 
     def _answer(self, ask: Callable[[], T]) -> T | None:
         try:
