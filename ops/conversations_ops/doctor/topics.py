@@ -30,7 +30,8 @@ APPLY = "conversations apply {targets} --bootstrap {bootstrap} --namespace {name
 SET = "kafka-configs.sh --bootstrap-server {bootstrap} --alter --entity-type topics --entity-name {place} --add-config {setting}={value}"
 REASSIGN = "kafka-reassign-partitions.sh --bootstrap-server {bootstrap} --reassignment-json-file FILE --execute, with three replicas for each partition of {place}"
 HANGING = (
-    "kafka-transactions.sh --bootstrap-server {bootstrap} find-hanging --topic {topic} --partition {partition}; then "
+    "kafka-transactions.sh --bootstrap-server {bootstrap} find-hanging --topic {topic} --partition {partition}; then describe it: if its coordinator "
+    "has noted a commit, an abort loses its records in this partition. Else: "
     "kafka-transactions.sh --bootstrap-server {bootstrap} abort --topic {topic} --partition {partition} --start-offset OFFSET"
 )
 

@@ -359,6 +359,48 @@ def test_a_hidden_topic_is_not_missing() -> None:
     assert {(it.check.name, it.place) for it in found} == {("right-of-another-role", STATE)}
 
 
+def test_a_value_that_is_just_enough_is_no_finding() -> None:
+    enough = both(
+        broker(
+            transaction__max__timeout__ms="10000", transactional__id__expiration__ms="86400000", producer__id__expiration__ms="600000",
+            group__consumer__session__timeout__ms="60000",
+        ),
+        machine(
+            disks=(Disk(Path("/"), 1_000 * MB),), open_files=1_024,
+            copies=(Copy(Path("state/orders/a-1/0"), saved_at=NOW // SECOND - 43_200),),
+        ),
+        namespace(open_since={(QUEUE, 1): NOW - 20 * SECOND}),
+    )  # fmt: skip
+    assert findings(enough(healthy())) == []
+
+
+def test_an_expiration_that_is_switched_off_is_no_finding() -> None:
+    assert findings(broker(transactional__id__expiration__ms="-1")(healthy())) == []
+
+
+def test_partitions_that_never_had_enough_replicas_are_not_told_to_wait_for_them() -> None:
+    found = findings(
+        on(QUEUE, lambda it: setting("min.insync.replicas", "4")(partition(in_sync=(1, 2))(it)))(healthy())
+    )
+    assert names(found) == {"min-insync-too-large", "under-replicated"}
+
+
+def test_partitions_with_just_enough_replicas_take_records() -> None:
+    assert names(findings(on(QUEUE, partition(in_sync=(1, 3)))(healthy()))) == {"under-replicated"}
+
+
+def test_a_group_instance_has_no_effect() -> None:
+    (found,) = findings(settings(group_instance_id="a")(healthy()))
+    assert (found.check.name, found.needed.split(",")[0]) == ("setting-without-effect", "no group.instance.id")
+    assert findings(settings(acks="all", isolation_level="read_committed")(healthy())) == []
+
+
+def test_a_clock_is_told_with_its_side() -> None:
+    for seconds, side in ((75.0, "75 s ahead of"), (-75.0, "75 s behind")):
+        (found,) = findings(namespace(clocks_off={"orders": seconds})(healthy()))
+        assert side in found.found
+
+
 def test_plain_topics_may_have_any_settings() -> None:
     assert findings(on("shop.clicks", setting("cleanup.policy", "compact"))(healthy())) == []
 
