@@ -185,12 +185,14 @@ def _with(topic: FoundTopic, settings: Mapping[str, str] | None) -> FoundTopic:
 
 def _broker_settings(admin: AdminClient, brokers: Sequence[int]) -> dict[int, dict[str, str]]:
     """Return the settings of brokers. Brokers whose settings this client may not read are left out."""
+    # librdkafka allows one broker in a request. All requests are sent before the first answer is waited for.
     asked = [ConfigResource(ConfigResource.Type.BROKER, str(number)) for number in brokers]
+    answers = [admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT) for resource in asked]
     found: dict[int, dict[str, str]] = {}
-    for resource, answer in admin.describe_configs(asked, request_timeout=REQUEST_TIMEOUT).items():
+    for number, resource, answer in zip(brokers, asked, answers, strict=True):
         try:
-            found[int(resource.name)] = {name: entry.value or "" for name, entry in answer.result().items()}
+            found[number] = {name: entry.value or "" for name, entry in answer[resource].result().items()}
         except KafkaException as failure:
             # One broker that stopped just now must not hide the others.
-            log.debug("settings of broker %s cannot be read: %s", resource.name, failure)
+            log.debug("settings of broker %s cannot be read: %s", number, failure)
     return found
