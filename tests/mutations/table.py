@@ -45,6 +45,9 @@ _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_
 _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _POOLS = "tests/simulation/test_pools.py::test_"
+_DOCTOR = "tests/unit/ops/test_doctor.py::test_"
+_INSPECTION = "tests/unit/stores/test_inspection.py::test_"
+_HANDSHAKE = "tests/unit/kafka/test_handshake.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
 _ROLES = "tests/rights/test_printed_roles.py::test_"
 _LAST_WORDS = "tests/simulation/test_last_words.py::test_"
@@ -882,6 +885,30 @@ MUTATIONS = (
         "tests/simulation/test_unlimited_lifetimes.py::"
         "test_dialogs_of_an_unlimited_lifetime_stay_usable_for_a_year_and_leave_nothing[without crashes]",
     ),
+    Mutation("465-apply-goes-on-on-an-unfit-cluster", f"{_DOCTOR}apply_goes_on_only_despite_all_findings"),
+    Mutation(
+        "466-apply-ignores-the-cluster",
+        "tests/acceptance/test_doctor.py::test_apply_refuses_a_cluster_that_is_not_fit_and_changes_nothing",
+    ),
+    Mutation(
+        "467-new-topics-keep-the-default-of-one-in-sync",
+        f"{_DOCTOR}a_default_of_three_replicas_gives_new_topics_two_in_sync",
+    ),
+    Mutation(
+        "468-a-lone-acknowledgement-is-sound", f"{_DOCTOR}each_check_finds_what_is_planted_for_it[min-insync-replicas]"
+    ),
+    Mutation(
+        "469-internal-topics-are-judged-only-when-they-exist",
+        f"{_DOCTOR}a_single_broker_with_the_defaults_of_kafka_is_not_fit",
+    ),
+    Mutation("470-a-copy-in-use-is-read", f"{_INSPECTION}a_copy_whose_worker_works_is_left_alone"),
+    Mutation("471-a-scan-that-stops-is-complete", f"{_INSPECTION}a_broken_block_is_damage"),
+    Mutation(
+        "472-young-transactions-hang",
+        f"{_DOCTOR}a_transaction_that_is_not_older_than_brokers_allow_is_no_finding",
+    ),
+    Mutation("473-a-broker-is-believed-without-tls", f"{_HANDSHAKE}with_tls_a_server_without_it_is_not_believed"),
+    Mutation("474-a-silent-broker-is-waited-for", f"{_HANDSHAKE}nobody_waits_for_ever"),
     Mutation("485-a-missing-read-is-called-describe", f"{_ROLES}a_client_names_the_right_that_is_missing[0]"),
     Mutation("486-a-refused-command-names-no-right", f"{_ROLES}a_client_names_the_right_that_is_missing[1]"),
     Mutation("487-an-operator-may-not-record", f"{_ROLES}an_operator_needs_its_rights"),

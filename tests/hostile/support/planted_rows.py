@@ -130,7 +130,13 @@ class Planted:
     def _plant_catalog(self) -> None:
         topic = catalog_topic(self.kafka.namespace)
         entry = json.dumps(
-            {"partitions": 1, "accepts": {TEXT: {TEXT: [TEXT]}}, "initiates": 5, "retries": [TEXT]}
+            {
+                "partitions": 1,
+                "accepts": {TEXT: {TEXT: [TEXT]}},
+                "initiates": 5,
+                "retries": [TEXT],
+                "publishes": ["", TEXT, "x" * 300],
+            }
         ).encode()
         self.put(topic, b"service/ghost", entry)
         self.put(topic, f"service/{TEXT}".encode(), entry)
