@@ -16,6 +16,7 @@ from conversations_ops.operate.reasons import WHY
 from conversations_ops.read_model.letters import Waits, Wanted, groups, heads, kept_letters, parked_letter
 from conversations_ops.read_model.status import statuses
 from conversations_ops.web.desk import Desk
+from conversations_ops.web.hidden import failed_for, letters_for
 from conversations_ops.web.rendering import Pages, session_of
 
 
@@ -46,7 +47,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         return pages.page(
             request,
             "group.html",
-            letters=found,
+            letters=[failed_for(session_of(request).user, it) for it in found],
             service=service,
             exception=exception,
             what=what,
@@ -61,9 +62,10 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         if it is None and not kept:
             raise HTTPException(404, f"There is no letter {name[:200]}.")
         bytes_of = kept_letter(desk.kafka, name) if kept else None
-        sees = session_of(request).user.bodies
+        user = session_of(request).user
+        sees, stack = user.bodies, bytes_of.letter.stack if bytes_of and user.bodies else ""
         return pages.page(
-            request, "letter.html", name=name, it=it, kept=kept, reasons=WHY, stack=bytes_of.letter.stack if bytes_of else "",
+            request, "letter.html", name=name, it=it and failed_for(user, it), kept=letters_for(user, kept), reasons=WHY, stack=stack,
             body=_body(it, bytes_of) if sees else None, sees=sees, code=POISON.number, description=POISON.text,
         )  # fmt: skip
 
@@ -74,7 +76,8 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         with desk.live.file() as file:
             found = heads(file, Wanted(Waits.RETRY, service, after=(since, after)))
             of, names = groups(file, Waits.RETRY, service), [it.service for it in statuses(file)]
-        return pages.page(request, "retries.html", letters=found, groups=of, service=service, services=names)
+        seen = [failed_for(session_of(request).user, it) for it in found]
+        return pages.page(request, "retries.html", letters=seen, groups=of, service=service, services=names)
 
     return router
 
