@@ -174,7 +174,14 @@ def test_no_page_tells_a_viewer_what_a_body_says(planted: Planted, desk: Desk) -
     ):  # fmt: skip
         assert (path, secret.encode() in seen(path, ben, query).body) == (path, False)
         shown += [path] if secret.encode() in seen(path, ann, query).body else []
-    assert shown == ["/letters/of", f"/letters/{letter}", "/events", f"/dialogs/{dialog}", f"/dialogs/{dialog}/why"]
+    assert shown == [
+        "/letters",
+        "/letters/of",
+        f"/letters/{letter}",
+        "/events",
+        f"/dialogs/{dialog}",
+        f"/dialogs/{dialog}/why",
+    ]
     assert seen("/dialogs", ann, f"q={secret[:9]}").headers["location"] == f"/dialogs/{dialog}"
     assert str(dialog).encode() not in seen("/dialogs", ben, f"q={secret[:9]}").body
     assert seen("/dialogs", ben, f"q={letter}").headers["location"] == f"/dialogs/{dialog}"

@@ -29,7 +29,13 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         with desk.live.file() as file:
             found = groups(file, Waits.PERSON, service)
             names = [it.service for it in statuses(file)]
-        return pages.page(request, "letters.html", groups=found, service=service, services=names)
+        return pages.page(
+            request,
+            "letters.html",
+            groups=[failed_for(session_of(request).user, it) for it in found],
+            service=service,
+            services=names,
+        )
 
     @router.get("/letters/of")
     def of_group(
