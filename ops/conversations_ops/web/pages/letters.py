@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from conversations.bodies import JSON
+from conversations.errors import LogError
 from conversations.protocol.codes import POISON
 from conversations.protocol.parked import Parked
 from conversations_ops.operate.open_letters import kept_letter
@@ -67,11 +68,15 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             kept = kept_letters(file, name)
         if it is None and not kept:
             raise HTTPException(404, f"There is no letter {name[:200]}.")
-        bytes_of = kept_letter(desk.kafka, name) if kept else None
+        bytes_of, trouble = None, ""
+        try:
+            bytes_of = kept_letter(desk.kafka, name) if kept else None
+        except LogError as error:
+            trouble = str(error)
         user = session_of(request).user
         sees, stack = user.bodies, bytes_of.letter.stack if bytes_of and user.bodies else ""
         return pages.page(
-            request, "letter.html", name=name, it=it and failed_for(user, it), kept=letters_for(user, kept), reasons=WHY, stack=stack,
+            request, "letter.html", name=name, trouble=trouble, it=it and failed_for(user, it), kept=letters_for(user, kept), reasons=WHY, stack=stack,
             body=_body(it, bytes_of) if sees else None, sees=sees, code=POISON.number, description=POISON.text,
         )  # fmt: skip
 

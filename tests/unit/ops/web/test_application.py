@@ -158,6 +158,35 @@ def test_a_read_model_that_is_damaged_is_no_fault_of_the_page(web: Web) -> None:
     assert (found.status, b"made anew" in found.body or b"makes it anew" in found.body) == (503, True)
 
 
+def test_a_letter_is_shown_although_kafka_is_out_of_reach(web: Web) -> None:
+    row = (
+        "desk",
+        0,
+        1,
+        "desk.queue-0-7",
+        "x.desk.queue",
+        7,
+        "breach",
+        "ValueError",
+        "bad text",
+        "",
+        1,
+        0,
+        "Task",
+        5,
+        "",
+        0,
+        "",
+        "",
+        1,
+    )
+    with web.desk.live.file() as file, file.transaction() as connection:
+        connection.execute(f"INSERT INTO letters VALUES ({','.join('?' * len(row))})", row)
+    found = web.ask("/letters/desk.queue-0-7", token=web.session("ann"))
+    assert (found.status, b"bad text" in found.body, b"cannot be read now" in found.body) == (200, True, True)
+    assert b"has no body" not in found.body  # nobody knows
+
+
 def test_a_redrive_without_news_can_be_continued(web: Web) -> None:
     """Its console was killed, so that no event tells its end."""
     ann, name = web.session("ann"), "rd-abcdef01"
