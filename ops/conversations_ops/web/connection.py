@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 PATIENCE = 10.0
@@ -20,6 +19,7 @@ class Connection(H11Protocol):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._ends: asyncio.TimerHandle | None = None
+        self._idle = self.conn.our_state  # the state of a connection that waits for a request, as a new one does
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
         """Begin to wait for the first request."""
@@ -43,7 +43,7 @@ class Connection(H11Protocol):
 
     def _watch(self) -> None:
         """Wait for the rest of a head, counted from its begin; after its end the server answers, and nothing is waited for."""
-        if self.conn.our_state is not h11.IDLE:
+        if self.conn.our_state is not self._idle:
             self._rest()
         elif self._ends is None:
             self._ends = self.loop.call_later(PATIENCE, self.transport.abort)

@@ -24,8 +24,10 @@ LARGEST = 3_000_000
 """Maximum number of bytes of a request's body. A message's body is smaller, also when it is written as a form."""
 STRANGER = 10_000
 """Maximum number of bytes of the body of a request without a session: a name and a password."""
-PATIENCE, SPEED = 10.0, 10_000
-"""Seconds that the body of a request may take, and bytes for which it may take one second more."""
+PATIENCE = 10.0
+"""Seconds that the body of a request may take."""
+SPEED = 10_000
+"""Bytes for which a body may take one second more."""
 LONGEST_COOKIES = 16_000
 """Maximum number of characters of all cookies that are read."""
 FORM = "application/x-www-form-urlencoded"
