@@ -50,6 +50,7 @@ _INSPECTION = "tests/unit/stores/test_inspection.py::test_"
 _HANDSHAKE = "tests/unit/kafka/test_handshake.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
 _ROLES = "tests/rights/test_printed_roles.py::test_"
+_WEB = "tests/unit/ops/web/"
 _LAST_WORDS = "tests/simulation/test_last_words.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
@@ -914,4 +915,28 @@ MUTATIONS = (
     Mutation("487-an-operator-may-not-record", f"{_ROLES}an_operator_needs_its_rights"),
     Mutation("488-apply-may-not-see-topics", f"{_ROLES}apply_needs_its_rights"),
     Mutation("489-spark-may-not-see-commands", "tests/spark/test_least_rights.py::test_spark_needs_its_rights"),
+    Mutation("492-a-viewer-acts", f"{_WEB}test_guard.py::test_a_viewer_changes_nothing_whatever_the_page_does[POST]"),
+    Mutation("493-a-form-without-its-token", f"{_WEB}test_application.py::test_no_page_that_changes_something_is_open"),
+    Mutation(
+        "494-a-form-of-another-site", f"{_WEB}test_guard.py::test_a_form_of_another_site_does_not_pass[headers2-False]"
+    ),
+    Mutation(
+        "495-a-wrong-password-counts-when-it-is-checked",
+        f"{_WEB}test_users.py::test_many_passwords_at_the_same_moment_are_no_way_around_a_pause",
+    ),
+    Mutation(
+        "496-a-viewer-searches-bodies", "tests/hostile/test_pages.py::test_no_page_tells_a_viewer_what_a_body_says"
+    ),
+    Mutation(
+        "497-a-session-lasts",
+        f"{_WEB}test_users.py::test_a_session_ends_when_nobody_uses_it_and_after_its_longest_time",
+    ),
+    Mutation(
+        "498-a-new-password-leaves-the-sessions",
+        f"{_WEB}test_users.py::test_a_new_password_ends_the_sessions_of_the_old_one",
+    ),
+    Mutation(
+        "499-an-idle-connection-stays",
+        f"{_WEB}test_connection.py::test_a_connection_without_a_whole_request_is_closed[]",
+    ),
 )

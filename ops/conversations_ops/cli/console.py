@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
+import signal
 import threading
 import webbrowser
 from datetime import timedelta
@@ -106,7 +107,17 @@ def _serve(desk: Desk, where: Listen, socket: object, address: str, *, browse: b
         desk.links.renew()
     elif browse:
         _open(address)
-    made.run(sockets=[socket])  # type: ignore[list-item]  # the socket of ``bound``
+    signal.signal(
+        signal.SIGTERM, _ended
+    )  # the server sends the signal again when it has ended, and redrives must end after that
+    try:
+        made.run(sockets=[socket])  # type: ignore[list-item]  # the socket of ``bound``
+    finally:
+        desk.redrives.close()
+
+
+def _ended(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _links(address: str, *, browse: bool) -> Links:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
@@ -36,7 +37,9 @@ async def check_form(request: Request) -> None:
 
 def application(desk: Desk, *, secure: bool = False) -> Guard:
     """Return the web console as an ASGI application. ``secure`` is True if it is reached over TLS."""
-    app = FastAPI(title="conversations", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="conversations", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False
+    )  # a redirect would name the host that the request names
     pages = Pages(desk)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.include_router(login.routes(desk, pages, secure=secure))
@@ -71,6 +74,12 @@ def _explain(app: FastAPI, pages: Pages) -> None:
     @app.exception_handler(DeclarationError)
     def out_of_reach(request: Request, error: Exception) -> HTMLResponse:
         return pages.page(request, "failure.html", 503, number=503, said=str(error))
+
+    @app.exception_handler(sqlite3.DatabaseError)
+    def damaged(request: Request, error: Exception) -> HTMLResponse:
+        log.warning("the read model is damaged: %s", error)
+        said = "The read model is damaged. The console makes it anew from Kafka. Load the page again in a moment."
+        return pages.page(request, "failure.html", 503, number=503, said=said)
 
     @app.exception_handler(Exception)
     def unexpected(request: Request, error: Exception) -> HTMLResponse:
