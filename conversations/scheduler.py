@@ -49,8 +49,10 @@ class Run:
         """
         if self.abandoned:
             return None
-        if self.call is not None and self.mark is not None:
-            self.mark.returned += 1
+        if self.call is not None:
+            self.call.end(time.monotonic() - self.started)
+            if self.mark is not None:
+                self.mark.returned += 1
         self.call = None  # between two handlers no time limit applies
         try:
             call = self._steps.send(failure)
@@ -60,6 +62,10 @@ class Run:
         self.started = math.inf if call.handler.is_async else time.monotonic()
         self.call = call
         return call
+
+    def begin(self) -> None:
+        """Note that the handler begins now."""
+        self.started = time.monotonic()
 
     def overdue(self, now: float) -> bool:
         """Return True if the running handler is past its time limit."""
@@ -391,6 +397,7 @@ class Inline:
         run.mark = mark
         call = run.advance(None)
         while call is not None:
+            run.begin()
             failure = self._await(invoke_async(call)) if call.handler.is_async else invoke(call)
             call = run.advance(failure)
         run.done = True

@@ -326,6 +326,7 @@ def _outcome(
 ) -> Task | None:
     """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if its handler must run again at once."""
     active = task.active
+    partition.context.counts.durations.handler_took(call.handler.name, call.took)
     # The group's state is encoded before the draft is applied. If it cannot be encoded, the handler has failed, and the draft is dropped.
     failure = failure or draft.newer_state
     if failure is None and draft.deletes_state:
