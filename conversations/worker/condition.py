@@ -82,6 +82,8 @@ class Conditions:
             "clock_off_seconds": round(context.clock.off / SECOND, 3),
             "idle_seconds": max(0.0, (context.clock.now() - context.now) / SECOND),
             "partitions": lengths,
+            # Before a partition is open, this question might read the catalog.
+            "queue_partitions": context.connection.partitions(context.name) if lengths else None,
             "aside": sorted(assignment.aside.copy()),
             "kafka": _kafka(self._readiness),
             "brake_on": context.brakes.on,

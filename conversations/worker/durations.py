@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import Final
 
-BOUNDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
-"""Upper bounds in seconds, each of them included. One more number counts the longer durations."""
+from conversations.metrics import BOUNDS
 
 
 class Durations:
@@ -16,7 +14,7 @@ class Durations:
 
     def __init__(self) -> None:
         self.handlers: dict[str, list[float]] = {}
-        """For each handler, the number of durations in each interval, and last the sum of all durations in seconds."""
+        """For each handler, the number of durations in each interval, those above all bounds, and last the sum of all durations in seconds."""
         self.commits: list[float] = _empty()
         """The same for commits that took effect."""
 
