@@ -36,14 +36,11 @@ ABOUT = {
     Source.SUPERVISOR: ("Of the supervisor", "Served by the supervisor of `conversations run`."),
     Source.CLIENT: (
         "Of clients",
-        "An application serves the metrics of its clients with its own metrics of prometheus-client: "
-        "`conversations_ops.metrics.clients.register(client)`.",
+        "An application serves them with its own metrics: `conversations_ops.metrics.clients.register(client)`.",
     ),
     Source.READ_MODEL: (
         "Of the read model",
-        "All services of a namespace, whether or not a worker runs. "
-        "`conversations_ops.metrics.services.of_services(file)` reads them from an open file of the read model, and "
-        "`conversations_ops.metrics.exposition.exposition` writes them.",
+        "Of all services of a namespace, whether or not a worker runs: `conversations_ops.metrics.services.of_services(file)`.",
     ),
 }
 

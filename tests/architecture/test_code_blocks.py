@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from conversations.errors import DeclarationError
 from conversations_ops.cli.app import app
 from conversations_ops.cli.spark import JOBS
 from conversations_ops.settings.given import given
+from tests.support.command_lines import check_command, parser_of_job
 from tests.support.documents import ROOT, block, blocks, pages, with_words
 
 HERE = "tests/architecture/test_code_blocks.py"
@@ -203,43 +202,6 @@ def commands_in_help_of_jobs() -> Iterator[tuple[str, str]]:
         for line in parser_of_job(job).epilog.splitlines():
             if line.strip().startswith("conversations "):
                 yield f"conversations spark {job} --help", line.strip()
-
-
-def parser_of_job(job: str) -> Any:
-    """Return the parser of a Spark job."""
-    return importlib.import_module(f"spark_jobs.{job.replace('-', '_')}").parser()
-
-
-def check_command(line: str, *, complete: bool) -> None:
-    """Let the command line parse a command, and do not run it.
-
-    With ``complete`` the command has all its arguments. Otherwise it may be just the name of a command.
-
-    Raises:
-        Exception: there is no such command, option or value, or an argument is missing. SystemExit comes from the parser of a job.
-    """
-    words = shlex.split(line.partition(" | ")[0].partition(" > ")[0], comments=True)
-    command: Any = typer.main.get_command(app)
-    context: Any = None
-    name, rest = words[0], words[1:]
-    while True:
-        group = hasattr(command, "commands")
-        if (group or not complete) and not rest:
-            return
-        try:
-            context = command.make_context(name, rest, parent=context)
-        except Exception as error:
-            if complete or type(error).__name__ != "MissingParameter":
-                raise
-            return
-        if not group:
-            break
-        rest = [*context._protected_args, *context.args]
-        if not rest:
-            return
-        name, command, rest = command.resolve_command(context, rest)
-    if context.parent.info_name == "spark":
-        parser_of_job(name).parse_args(context.args)
 
 
 def refused(commands: Iterator[tuple[str, str]], *, complete: bool) -> list[str]:
