@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from conversations import Contract, Dialog, MessageType, Service, WorkerSettings
+from conversations.interpreter import relax
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
@@ -86,6 +87,7 @@ def main(messages: int, dialogs: int) -> None:
     threading.Thread(target=reporting, args=(worker, over), daemon=True).start()
     while len(worker.partitions) < PARTITIONS:
         worker.step(0)
+    relax()  # as a worker process does
     before, began = worker.counts.handled, time.process_time()
     while worker.counts.handled < messages:
         worker.step(0)

@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections import defaultdict
+from typing import Final
 
 from conversations.metrics import BOUNDS
+
+QUICK: Final = BOUNDS[0]
 
 
 class Durations:
     """Durations of the handlers of one worker by their names, and of its commits.
 
-    The durations of a step are only appended to a list, because this costs least. ``fold`` counts them, once a step.
+    A duration of a handler is only appended to the list of this step in ``took``, because this costs least. ``fold`` counts the lists, once a
+    step.
     """
 
-    __slots__ = ("_took", "commits", "handler_took", "handlers")
+    __slots__ = ("commits", "handlers", "took")
 
     def __init__(self) -> None:
+        self.took: defaultdict[str, list[float]] = defaultdict(list)
+        """Durations of this step in seconds, by the name of the handler that returned or failed."""
         self.handlers: dict[str, list[float]] = {}
         """For each handler, the number of durations in each interval, those above all bounds, and last the sum of all durations in seconds."""
         self.commits: list[float] = _empty()
         """The same for commits that took effect."""
-        self._took: list[tuple[str, float]] = []
-        self.handler_took: Callable[[tuple[str, float]], None] = self._took.append
-        """Notes the name of a handler that returned or failed, and its duration in seconds."""
 
     def fold(self) -> None:
-        """Count the durations that were noted since the last call. The caller holds the lock of the worker."""
-        took, handlers = self._took, self.handlers
-        for name, seconds in took:
-            found = handlers.get(name)
+        """Count the durations of this step, and forget them. The caller holds the lock of the worker."""
+        for name, took in self.took.items():
+            found = self.handlers.get(name)
             if found is None:
-                found = handlers[name] = _empty()
-            found[bisect_left(BOUNDS, seconds)] += 1
-            found[-1] += seconds
-        took.clear()
+                found = self.handlers[name] = _empty()
+            longer = [it for it in took if it > QUICK]  # mostly none
+            found[0] += len(took) - len(longer)
+            found[-1] += sum(took)
+            for seconds in longer:
+                found[bisect_left(BOUNDS, seconds)] += 1
+            took.clear()
 
     def commit_took(self, seconds: float) -> None:
         """Note the duration of a commit that took effect."""
