@@ -47,6 +47,7 @@ _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _POOLS = "tests/simulation/test_pools.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
 _LAST_WORDS = "tests/simulation/test_last_words.py::test_"
+_METRICS = "tests/simulation/test_metrics.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
@@ -880,5 +881,26 @@ MUTATIONS = (
         "378-unlimited-dialogs-are-remembered-for-ever",
         "tests/simulation/test_unlimited_lifetimes.py::"
         "test_dialogs_of_an_unlimited_lifetime_stay_usable_for_a_year_and_leave_nothing[without crashes]",
+    ),
+    Mutation("475-held-messages-are-not-counted", f"{_METRICS}a_held_message_its_wait_and_its_letter_are_told"),
+    Mutation("476-a-queue-that-is-off-is-no-metric", f"{_METRICS}a_queue_that_is_off_is_one_for_each_partition"),
+    Mutation("477-the-lag-is-what-is-committed", f"{_METRICS}the_lag_is_what_is_not_read"),
+    Mutation("478-a-long-count-is-repeated-at-once", f"{_METRICS}a_count_of_many_parks_is_not_repeated_at_once"),
+    Mutation(
+        "479-a-commit-in-doubt-is-not-counted",
+        f"{_METRICS}commits_that_fail_are_counted_by_what_became_of_them[aborted]",
+    ),
+    Mutation(
+        "480-without-the-extra-the-page-fails",
+        "tests/unit/ops/test_metrics.py::test_without_prometheus_client_the_error_names_the_extra",
+    ),
+    Mutation(
+        "481-a-partition-set-aside-is-forgotten",
+        "tests/simulation/test_refused_records.py::"
+        "test_a_record_that_its_own_topic_does_not_take_sets_its_partition_aside[state]",
+    ),
+    Mutation(
+        "482-a-duration-is-counted-where-it-does-not-belong",
+        "tests/unit/worker/test_durations.py::test_a_bound_belongs_to_the_interval_below_it[3]",
     ),
 )
