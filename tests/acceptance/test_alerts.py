@@ -132,6 +132,10 @@ def what_waits(night: Night, watch: Prometheus) -> None:
     watch.fires("DialogsBroken", "asker")
     watch.fires("ReadModelBehind", "fragile")
     watch.fires("FeedInTrouble", "web")
+    night.catch_up()
+    held = 'conversations_service_held_messages{service="fragile"} == 1'
+    until(lambda: watch.query(held), "the read model has the held message, as the worker has")
+    until(lambda: watch.query('sum(conversations_partition_held_messages{service="fragile"}) == 1'))
 
 
 def where_nothing_goes_on(night: Night, watch: Prometheus) -> None:
