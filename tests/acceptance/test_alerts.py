@@ -164,14 +164,32 @@ def where_nothing_goes_on(night: Night, watch: Prometheus) -> None:
 
 
 def who_is_gone(watch: Prometheus, run: Running) -> None:
-    """A worker process is killed, and its partitions have no owner until Kafka misses it. Another one stands still."""
-    first, second = (worker["pid"] for worker in run.workers().values())
-    os.kill(first, signal.SIGKILL)
-    watch.fires("WorkerRestarts", "fragile")
-    watch.fires("PartitionsWithoutOwner", "fragile")
-    os.kill(second, signal.SIGSTOP)
-    watch.fires("WorkerNotRunning", "fragile")
-    os.kill(second, signal.SIGCONT)
+    """A worker process is killed, and the next one stands still before it joins. So its partition has no owner until Kafka misses it."""
+    owners = {slot: worker["pid"] for slot, worker in run.workers().items() if worker["partitions"]}
+    (slot, killed), (_, other) = owners.items()
+    os.kill(killed, signal.SIGKILL)
+
+    def following() -> int | None:
+        pid: int | None = run.workers()[slot]["pid"]
+        return pid if pid != killed else None
+
+    next_one = until(following, "the next process starts")
+    assert next_one is not None
+    with standing_still(next_one):
+        watch.fires("WorkerRestarts", "fragile")
+        watch.fires("PartitionsWithoutOwner", "fragile")
+    with standing_still(other):
+        watch.fires("WorkerNotRunning", "fragile")
+
+
+@contextmanager
+def standing_still(pid: int) -> Iterator[None]:
+    """Let a process stand still during the block."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def commits_that_fail(night: Night, watch: Prometheus) -> None:
