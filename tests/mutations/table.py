@@ -52,6 +52,7 @@ _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
 _ROLES = "tests/rights/test_printed_roles.py::test_"
 _WEB = "tests/unit/ops/web/"
 _LAST_WORDS = "tests/simulation/test_last_words.py::test_"
+_METRICS = "tests/simulation/test_metrics.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
@@ -938,5 +939,26 @@ MUTATIONS = (
     Mutation(
         "499-an-idle-connection-stays",
         f"{_WEB}test_connection.py::test_a_connection_without_a_whole_request_is_closed[]",
+    ),
+    Mutation("475-held-messages-are-not-counted", f"{_METRICS}a_held_message_its_wait_and_its_letter_are_told"),
+    Mutation("476-a-queue-that-is-off-is-no-metric", f"{_METRICS}a_queue_that_is_off_is_one_for_each_partition"),
+    Mutation("477-the-lag-is-what-is-committed", f"{_METRICS}the_lag_is_what_is_not_read"),
+    Mutation("478-a-long-count-is-repeated-at-once", f"{_METRICS}a_count_of_many_parks_is_not_repeated_at_once"),
+    Mutation(
+        "479-a-commit-in-doubt-is-not-counted",
+        f"{_METRICS}commits_that_fail_are_counted_by_what_became_of_them[aborted]",
+    ),
+    Mutation(
+        "480-without-the-extra-the-page-fails",
+        "tests/unit/ops/test_metrics.py::test_without_prometheus_client_the_error_names_the_extra",
+    ),
+    Mutation(
+        "481-a-partition-set-aside-is-forgotten",
+        "tests/simulation/test_refused_records.py::"
+        "test_a_record_that_its_own_topic_does_not_take_sets_its_partition_aside[state]",
+    ),
+    Mutation(
+        "482-a-duration-is-counted-where-it-does-not-belong",
+        "tests/unit/worker/test_durations.py::test_a_bound_belongs_to_the_interval_below_it[3]",
     ),
 )

@@ -33,6 +33,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/kafka/transactions.py", "COMMIT_PATIENCE"): MACHINE,
     ("conversations/kafka/transactions.py", "POLL_EVERY"): UNIT,
     ("conversations/local.py", "START_SECONDS"): MACHINE,
+    ("conversations/metrics.py", "BOUNDS"): "bounds of the intervals of histograms; nothing waits for them",
     ("conversations/poison.py", "LONGEST"): "longest delay that a policy may have; the application chooses the delays",
     (
         "conversations/worker/broken_dialogs.py",
