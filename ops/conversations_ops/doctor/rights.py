@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 
 from conversations_ops.doctor.facts import Facts
 from conversations_ops.doctor.findings import Check, Hit, Severity
-from conversations_ops.operate.rights import ROLES, Right, rights_of
+from conversations_ops.operate.rights import Right, rights_of
 
 ACL = "conversations acl {targets} --service {service} --role {role} --namespace {namespace} --commands"
+OF_SERVICES = ("worker", "client", "reader")
+"""Roles that are looked at unasked: those of programs of services. People and jobs ask for their own with ``--role``."""
 WITHOUT_IT = "Brokers refuse what the role needs."
 
 
@@ -26,11 +28,11 @@ def _lacking(facts: Facts, role: str) -> Iterator[tuple[str, Right]]:
 
 
 def _of_roles(*, asked: bool) -> Callable[[Facts], Iterator[Hit]]:
-    """Return a look at the roles that this client must have, or at all other roles."""
+    """Return a look at the roles that this client must have, or at the other roles of services."""
 
     def look(facts: Facts) -> Iterator[Hit]:
-        for role in ROLES:
-            if (role in facts.roles) != asked:
+        for role in facts.roles if asked else OF_SERVICES:
+            if not asked and role in facts.roles:
                 continue
             for service, right in _lacking(facts, role):
                 words = {"service": service, "role": role}
