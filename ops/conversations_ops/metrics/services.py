@@ -29,7 +29,7 @@ def of_services(file: File) -> Readings:
         _add(found, status, now)
     with file.explained():
         read = file.connection.execute(
-            "SELECT service, total(next), min(read_at) FROM places GROUP BY service"
+            "SELECT service, total(next), min(read_at) FROM places WHERE service <> '' GROUP BY service"
         ).fetchall()
     for service, offsets, read_at in read:
         found.add(metrics.READ, (service,), offsets)

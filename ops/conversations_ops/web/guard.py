@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -61,6 +61,7 @@ class Guard:
         app: the pages.
         sessions: the sessions of users who have logged in.
         knows: returns True if a user is still one.
+        public: pages that need no session.
         secure: True if the console is reached over TLS.
         clock: seconds, for the rates.
     """
@@ -71,10 +72,12 @@ class Guard:
         sessions: Sessions,
         knows: Callable[[User], bool],
         *,
+        public: Collection[str] = PUBLIC,
         secure: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app, self._sessions, self._knows, self._secure = app, sessions, knows, secure
+        self._public = public
         self._rates = Rates(clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,7 +96,7 @@ class Guard:
             self._sessions.end(token)
             session = None
         scope.setdefault("state", {}).update(session=session, token=token)
-        refusal = _refusal(scope, headers, session)
+        refusal = _refusal(scope, headers, session, self._public)
         if refusal is not None:
             await self._answer(refusal, scope, receive, send)
             return
@@ -135,7 +138,7 @@ def _token(headers: Headers) -> str:
     return cookie_parser(headers.get("cookie", "")[:LONGEST_COOKIES]).get(COOKIE, "")
 
 
-def _refusal(scope: Scope, headers: Headers, session: Session | None) -> Response | None:
+def _refusal(scope: Scope, headers: Headers, session: Session | None, public: Collection[str]) -> Response | None:
     """Return the answer to a request that no page may see; None if it may pass."""
     reads, path = scope["method"] in ("GET", "HEAD"), str(scope["path"])
     size, limit = headers.get("content-length", "0"), STRANGER if session is None else LARGEST
@@ -148,7 +151,7 @@ def _refusal(scope: Scope, headers: Headers, session: Session | None) -> Respons
         return PlainTextResponse("this form was not sent by a page of this console", 403)
     if not reads and headers.get("content-type", FORM).partition(";")[0].strip().lower() != FORM:
         return PlainTextResponse(f"a form has the content type {FORM}", 415)
-    if path in PUBLIC or path.startswith("/static/"):
+    if path in public or path.startswith("/static/"):
         return None
     if session is None:
         if reads and headers.get("x-live") is None:

@@ -30,6 +30,8 @@ class Listen(NamedTuple):
     """File with the certificate for TLS; None for no TLS."""
     key: Path | None = None
     """File with the private key of the certificate."""
+    open_metrics: bool = False
+    """True if the page for Prometheus needs no session."""
 
     @property
     def secure(self) -> bool:
@@ -77,7 +79,7 @@ def server(desk: Desk, listen: Listen) -> uvicorn.Server:
     """
     try:
         config = uvicorn.Config(
-            application(desk, secure=listen.secure), log_config=None, access_log=False, server_header=False, date_header=True,
+            application(desk, secure=listen.secure, open_metrics=listen.open_metrics), log_config=None, access_log=False, server_header=False, date_header=True,
             limit_concurrency=CONNECTIONS, timeout_keep_alive=10, timeout_graceful_shutdown=GRACE, proxy_headers=False, lifespan="off",
             ws="none", http=Connection, ssl_certfile=listen.certificate, ssl_keyfile=listen.key,
         )  # fmt: skip

@@ -173,7 +173,24 @@ def test_the_read_model_tells_its_services_and_its_age(tmp_path: Path) -> None:
             for number in range(3):
                 side = ("shop", 0, bytes([number]), "Orders", "bank", 1, 0, int(number == 2), 2, 4, 1, "key", 0)
                 connection.execute("INSERT INTO sides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", side)
-            head = ("shop", 0, b"\0", "letter", "Order", "ValueError", "ValueError: no", since, None, 3, 0, None, "Orders", "bank", 0, 1)
+            head = (
+                "shop",
+                0,
+                b"\0",
+                "letter",
+                "Order",
+                "ValueError",
+                "ValueError: no",
+                since,
+                None,
+                3,
+                0,
+                None,
+                "Orders",
+                "bank",
+                0,
+                1,
+            )
             connection.execute("INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", head)
         found = Page(exposition(of_services(file)))
     told = {it: found.total(f"conversations_service_{it}", service="shop") for it in WHAT}

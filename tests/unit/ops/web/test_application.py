@@ -240,3 +240,12 @@ def test_a_comparison_of_many_lines_that_look_alike_is_quick_and_shows_each_chan
 @pytest.mark.parametrize("to", ["//evil", "http://evil", "/\\evil", "javascript:1", "", "/a\nb", "\\/evil", "/\t/evil"])
 def test_a_log_in_never_leads_elsewhere(to: str) -> None:
     assert _local(to) == "/"
+
+
+def test_metrics_are_open_only_if_somebody_wants_it(web: Web) -> None:
+    assert web.ask("/metrics").status == 303
+    assert web.ask("/metrics", token=web.session("ben")).status == 200
+    guard = application(web.desk, open_metrics=True)
+    found = answer(guard, Question("/metrics"))
+    assert (found.status, found.headers["content-type"].split(";")[0]) == (200, "text/plain")
+    assert answer(guard, Question("/dialogs")).status == 303
