@@ -8,7 +8,7 @@ from time import monotonic
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TopicPartition
 
 from conversations.config import Kafka
-from conversations.kafka.clients import make_consumer
+from conversations.kafka.clients import close_reader, make_consumer
 from conversations.kafka.offsets import Offsets, Place, ask_decided, ends_of, since
 
 READ_WITHIN = 5.0
@@ -69,5 +69,5 @@ def _appended(kafka: Kafka, offsets: Mapping[Place, int]) -> Offsets:
                 found[place] = millis * 1_000
                 consumer.pause([TopicPartition(*place)])
     finally:
-        consumer.close()
+        close_reader(consumer)
     return found
