@@ -9,10 +9,24 @@ from contextlib import contextmanager
 import rich.progress
 from rich.console import Console
 
-from conversations_ops.read_model.projector import Told
+from conversations.config import Kafka
+from conversations_ops.read_model.file import File
+from conversations_ops.read_model.projector import Told, current
 
 QUICK = 1.0
 """Seconds without a bar. Most commands need less."""
+
+
+@contextmanager
+def read_model(kafka: Kafka) -> Iterator[File]:
+    """Give the block the read model of a namespace, up to date. A bar is shown if bringing it up to date takes long.
+
+    Raises:
+        DeclarationError: there is no such namespace.
+        LogError: a topic cannot be read, or the file cannot be written.
+    """
+    with bar() as told, current(kafka, told) as file:
+        yield file
 
 
 @contextmanager

@@ -113,9 +113,8 @@ def _serve(desk: Desk, where: Listen, socket: object, address: str, *, browse: b
         desk.links.renew()
     elif browse:
         _open(address)
-    signal.signal(
-        signal.SIGTERM, _ended
-    )  # the server sends the signal again when it has ended, and redrives must end after that
+    # The server sends the signal again when it has ended, and redrives must end after that.
+    signal.signal(signal.SIGTERM, _ended)
     try:
         made.run(sockets=[socket])  # type: ignore[list-item]  # the socket of ``bound``
     finally:

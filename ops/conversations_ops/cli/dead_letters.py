@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import getpass
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,14 +12,13 @@ from typing import Annotated
 
 import typer
 
-from conversations.bodies import JSON
 from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol.codes import POISON
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from conversations_ops.cli import completion, detached, one_letter
-from conversations_ops.cli.catching_up import bar
+from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show, show_error
@@ -28,12 +26,12 @@ from conversations_ops.console.editor import EditorFailed, edited
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
+from conversations_ops.operate.decisions import not_json
 from conversations_ops.operate.open_letters import KeptLetter, kept_letter, open_letters
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.selection import By, Group, groups, member_of_open, member_of_parked
 from conversations_ops.printable import counted, one_line
 from conversations_ops.read_model.parked import parked_message, parked_messages
-from conversations_ops.read_model.projector import current
 
 app = typer.Typer(
     help="Decide about failed messages for which dialogs wait, and about dead letters for which no dialog waits.",
@@ -288,7 +286,7 @@ def _decision(action: Action, reason: str, dry_run: bool) -> Decision:
 
 
 def _parked(kafka: Kafka, letter: str) -> Parked:
-    with bar() as told, current(kafka, told) as file:
+    with read_model(kafka) as file:
         return parked_message(kafka, file, letter)
 
 
@@ -390,17 +388,13 @@ def _compare(old: bytes, new: bytes) -> None:
 
 
 def _check_body(it: Parked, body: bytes) -> None:
-    """Check that a body fits the content type of its message. Only the owner has the message type, and checks the rest.
+    """Check that a body fits the content type of its message.
 
     Raises:
         typer.BadParameter: the content type is JSON, and the body is not JSON.
     """
-    if it.content_type.partition(";")[0].strip() != JSON:
-        return
-    try:
-        json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"the new body is not JSON, but {it.what} has JSON bodies: {error}") from error
+    if why := not_json(it, body):
+        raise typer.BadParameter(why)
 
 
 # -- showing -------------------------------------------------------------------------------------------------------------
@@ -442,7 +436,7 @@ def _list_groups(kafka: Kafka, service: str, by: By, over: bool, as_json: bool) 
 
 
 def _parked_messages(kafka: Kafka, service: str) -> list[Parked]:
-    with bar() as told, current(kafka, told) as file:
+    with read_model(kafka) as file:
         return parked_messages(kafka, file, service)
 
 

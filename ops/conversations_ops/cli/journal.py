@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from conversations_ops.cli import completion
-from conversations_ops.cli.catching_up import bar
+from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
@@ -16,7 +16,6 @@ from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import micros, moment, span
 from conversations_ops.operate.events import Told
 from conversations_ops.read_model.events import Wanted, events
-from conversations_ops.read_model.projector import current
 
 app = typer.Typer()
 HEADERS = ("AT", "WHO", "WHAT", "SERVICE", "ABOUT", "REASON")
@@ -48,7 +47,7 @@ def journal(
     """
     after = _time(since)
     kafka = kafka_of(context)
-    with failures(as_json=as_json), bar() as told, current(kafka, told) as file:
+    with failures(as_json=as_json), read_model(kafka) as file:
         found = [it.told for it in events(file, Wanted(service, by_person=True, since=after), MOST)]
     shown = [it for it in reversed(found) if by in ("", it.fields.get("by"))]
     text = (

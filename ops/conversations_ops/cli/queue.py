@@ -11,7 +11,7 @@ import typer
 from conversations.config import Kafka
 from conversations.protocol.command import Switch
 from conversations_ops.cli import completion
-from conversations_ops.cli.catching_up import bar
+from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
@@ -20,7 +20,6 @@ from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import ahead, moment
 from conversations_ops.operate.queues import Queue
 from conversations_ops.printable import counted, one_line
-from conversations_ops.read_model.projector import current
 from conversations_ops.read_model.queues import queues
 from conversations_ops.read_model.services import chosen
 
@@ -119,7 +118,7 @@ def turn_on(
 
 
 def _queues(kafka: Kafka, service: str) -> list[Queue]:
-    with bar() as told, current(kafka, told) as file:
+    with read_model(kafka) as file:
         return [it for name in chosen(kafka, file, service) for it in queues(file, name)]
 
 

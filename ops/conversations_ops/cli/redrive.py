@@ -18,7 +18,7 @@ from conversations.errors import DeclarationError
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision
 from conversations_ops.cli import completion
-from conversations_ops.cli.catching_up import bar
+from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.changes import DryRun, Reason, check_reason
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
@@ -32,7 +32,6 @@ from conversations_ops.operate.redrive.plan import NO_PLAN, Care, Plan, from_jso
 from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.printable import counted, one_line
 from conversations_ops.read_model.parked import parked_messages
-from conversations_ops.read_model.projector import current
 
 app = typer.Typer(
     help="Give many held messages back to their handlers by a plan: a few first, then the rest at a limited rate.",
@@ -128,7 +127,7 @@ def _write_new(path: Path, text: str) -> None:
 
 
 def _made(kafka: Kafka, selector: Selector, care: Care) -> Plan:
-    with bar() as told, current(kafka, told) as file:
+    with read_model(kafka) as file:
         found, now = parked_messages(kafka, file, selector.service), time.time_ns() // 1_000
     return plan_of(found, selector, care, kafka.namespace, by=getpass.getuser(), now=now, random=os.urandom(4))
 

@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from conversations.config import Kafka
-from conversations_ops.cli.catching_up import bar
+from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment, written
 from conversations_ops.printable import one_line
-from conversations_ops.read_model.projector import current
 from conversations_ops.read_model.status import Status, cause, next_command, plain, statuses
 
 app = typer.Typer()
@@ -66,7 +65,7 @@ def status(
 
 
 def _look(kafka: Kafka) -> Sequence[Status]:
-    with bar() as told, current(kafka, told) as file:
+    with read_model(kafka) as file:
         return statuses(file)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from conversations_ops.cli.catching_up import bar
+from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.one_side import Id, answering, id_of
 from conversations_ops.cli.output import Json, show
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.times import ahead, moment
 from conversations_ops.printable import one_line
-from conversations_ops.read_model.projector import current
 from conversations_ops.why.causes import Cause, Clock, causes, headline, next_command
 from conversations_ops.why.collected import facts_of
 
@@ -35,7 +34,7 @@ def why(context: typer.Context, conversation: Id, as_json: Json = False) -> None
     """
     kafka, own = kafka_of(context), id_of(conversation)
     with answering(as_json):
-        with bar() as told, current(kafka, told) as file:
+        with read_model(kafka) as file:
             facts = facts_of(kafka, file, own)
         found = causes(facts, _clock(facts.now))
         command = next_command(found)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
+from conversations.bodies import JSON
 from conversations.config import Kafka
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked, resolution
@@ -13,6 +15,17 @@ from conversations_ops.operate.redrive.outcomes import OF_EVENT, Outcome
 
 GIVES_BACK = (Action.RETRY, Action.EDIT)
 """Decisions that give a message back to its handler."""
+
+
+def not_json(it: Parked, body: bytes) -> str:
+    """Say why a new body cannot be the body of a message with JSON bodies; empty if it can. Only the owner has the message type, and checks the rest."""
+    if it.content_type.partition(";")[0].strip() != JSON:
+        return ""
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError) as error:
+        return f"the new body is not JSON, but {it.what} has JSON bodies: {error}"
+    return ""
 
 
 def decide(kafka: Kafka, it: Parked, decision: Decision, wait: float) -> Outcome | None:

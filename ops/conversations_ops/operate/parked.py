@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError
 from conversations.protocol.parked import NEEDED, Parked, parked
 from conversations.protocol.topics import STATE, service_topic
 from conversations_ops.operate.left_out import LeftOut
@@ -25,28 +24,6 @@ def parked_messages(kafka: Kafka, service: str = "") -> list[Parked]:
     """
     found = [it for name in services(kafka, service) for it in _of(kafka, name)]
     return sorted(found, key=lambda it: (it.since, it.letter))
-
-
-def parked_message(kafka: Kafka, letter: str) -> Parked:
-    """Return the parked message whose letter has this name.
-
-    Raises:
-        LookupError: no parked message has a letter with this name. The name is wrong, or the message is not parked any more.
-        LogError: a topic cannot be read.
-    """
-    service = letter.rpartition(".")[0]
-    try:
-        candidates = parked_messages(kafka, service) if service else []
-    except DeclarationError as error:
-        raise LookupError(str(error)) from error
-    found = next((it for it in candidates if it.letter == letter), None)
-    if found is None:
-        raise LookupError(
-            f"{letter} is not waiting: the name is wrong, or the letter no longer waits. "
-            "'conversations dead-letters list' shows letters that wait for a decision, "
-            "'conversations retries list' shows messages that are retried automatically"
-        )
-    return found
 
 
 def _of(kafka: Kafka, service: str) -> list[Parked]:

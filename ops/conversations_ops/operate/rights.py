@@ -149,9 +149,8 @@ def _apply(namespace: str, service: ServiceDeclaration, _others: Iterable[Servic
     topics += [retry_topic(namespace, service.name, delay) for delay in sorted(service.retries)]
     for topic in topics:
         yield _topic(topic, "CREATE", "creates the topic")
-        if (
-            topic != catalog
-        ):  # Kafka implies DESCRIBE from READ and from WRITE, but neither from CREATE nor from ALTER_CONFIGS
+        # Kafka implies DESCRIBE from READ and from WRITE, but neither from CREATE nor from ALTER_CONFIGS.
+        if topic != catalog:
             yield _topic(topic, "DESCRIBE", "sees whether the topic exists")
         yield _topic(topic, "ALTER_CONFIGS", "checks and corrects the settings")
     yield _topic(catalog, "READ", "compares the service with its last release")

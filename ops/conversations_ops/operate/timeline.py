@@ -93,7 +93,7 @@ def timeline(kafka: Kafka, sides: Sequence[Side], limits: Limits | None = None) 
     acknowledgements, complete = 0, True
     for it in sides:
         reading = _Reading(kafka, it, limits, deadline)
-        found = [step for step in reading.steps() if step is not None]
+        found = list(reading.steps())
         acknowledgements += sum(step.kind is Kind.ACK for step in found)
         steps += _fates(it, [step for step in found if step.kind is not Kind.ACK])
         complete = complete and reading.complete
@@ -108,8 +108,8 @@ class _Reading:
         self.complete = True
         self._kafka, self._side, self._limits, self._deadline = kafka, side, limits, deadline
 
-    def steps(self) -> Iterator[Step | None]:
-        """Yield the envelopes to this side in the order of the log; None for the records of other dialogs that look alike."""
+    def steps(self) -> Iterator[Step]:
+        """Yield the envelopes to this side in the order of the log."""
         side, topic = self._side, service_topic(self._kafka.namespace, self._side.service, QUEUE)
         ends = Ends(self._kafka, [topic])
         place = topic, side.partition

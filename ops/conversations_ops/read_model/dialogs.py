@@ -16,6 +16,7 @@ from conversations.protocol.states import State
 from conversations_ops.operate.dialogs import Side
 from conversations_ops.read_model.derived import sides_of
 from conversations_ops.read_model.file import File
+from conversations_ops.read_model.services import service_names
 
 PAGE = 50
 """Number of sides on a page."""
@@ -79,17 +80,11 @@ def page(file: File, wanted: Wanted, limit: int = PAGE) -> Page:
     with file.explained():
         parts = [
             _part(file.connection, wanted, service, state)
-            for service in _services(file, wanted)
+            for service in ([wanted.service] if wanted.service else service_names(file))
             for state in _states(wanted)
         ]
         found = list(islice(merge(*parts, key=lambda it: it.own, reverse=True), limit + 1))
     return Page(found[:limit], found[limit - 1].own if len(found) > limit else b"")
-
-
-def _services(file: File, wanted: Wanted) -> list[str]:
-    if wanted.service:
-        return [wanted.service]
-    return [name for (name,) in file.connection.execute("SELECT DISTINCT service FROM places WHERE service <> ''")]
 
 
 def _states(wanted: Wanted) -> list[State]:

@@ -32,6 +32,7 @@ class Event(NamedTuple):
     told: Told
 
 
+_BY_PERSON = " AND by <> ''"
 _SELECT = "SELECT at_offset, at, fields FROM events"
 
 
@@ -40,7 +41,7 @@ def events(file: File, wanted: Wanted, limit: int = PAGE) -> list[Event]:
     index = " INDEXED BY events_by_person" if wanted.by_person else ""
     sql = (
         f"{_SELECT}{index} WHERE at_offset < ? AND at >= ? AND (? = '' OR service = ?) AND (? = '' OR name = ?)"
-        f"{' AND by <> ' + repr('') if wanted.by_person else ''} ORDER BY at_offset DESC LIMIT ?"
+        f"{_BY_PERSON if wanted.by_person else ''} ORDER BY at_offset DESC LIMIT ?"
     )
     values = (wanted.before, wanted.since, wanted.service, wanted.service, wanted.name, wanted.name, limit)
     with file.explained():

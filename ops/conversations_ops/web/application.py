@@ -45,9 +45,8 @@ def application(desk: Desk, *, secure: bool = False, open_metrics: bool = False)
         secure: True if the console is reached over TLS.
         open_metrics: True if the page for Prometheus needs no session.
     """
-    app = FastAPI(
-        title="conversations", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False
-    )  # a redirect would name the host that the request names
+    # A redirect for a closing slash would name the host that the request names.
+    app = FastAPI(title="conversations", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     pages = Pages(desk)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.include_router(login.routes(desk, pages, secure=secure))

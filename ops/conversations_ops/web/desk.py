@@ -9,6 +9,8 @@ from collections.abc import Callable
 from threading import BoundedSemaphore, Lock
 
 from conversations.config import Kafka
+from conversations.errors import DeclarationError, LogError
+from conversations_ops.operate.commands import Refused
 from conversations_ops.operate.dialogs import Side
 from conversations_ops.operate.timeline import Timeline, timeline
 from conversations_ops.read_model.live import Live
@@ -22,6 +24,9 @@ LOG_INS = 8
 """Maximum number of people who log in at once. The others are told to try again, so that pages keep their threads."""
 TIMELINES = 64
 """Maximum number of timelines that are kept."""
+LOOK = 5.0
+"""Seconds that the next page waits for the read model to have what a user did."""
+NO_REASON = "Nothing was done: give a reason. It is in the journal."
 NOTICES = 1_000
 """Maximum number of sessions with a notice."""
 
@@ -133,3 +138,22 @@ class Desk:
     def knows(self, user: User) -> bool:
         """Return True if a user who has logged in is still a user. The owner of the process always is."""
         return self.users is None or self.users.has(user)
+
+    def carry_out(self, session: Session, reason: str, act: Callable[[], tuple[str, str] | None]) -> None:
+        """Carry out what a user wants, and leave a notice of what became of it. Then the read model is brought up to date.
+
+        Args:
+            session: the session of the user.
+            reason: the user's reason. Without one, nothing is done.
+            act: does it, and returns the kind and the text of the notice; None for no notice. It may be refused.
+        """
+        if not reason.strip():
+            self.notices.leave(session, "bad", NO_REASON)
+            return
+        try:
+            told = act()
+        except (Refused, LogError, DeclarationError) as error:
+            told = "bad", str(error)
+        if told is not None:
+            self.notices.leave(session, *told)
+        self.live.look_now(LOOK)

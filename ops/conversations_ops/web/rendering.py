@@ -41,7 +41,6 @@ def _environment() -> Environment:
         clock=clock,
         moment=moment,
         short=short,
-        text=text,
         block=block,
         number=number,
         breaks=breaks,
@@ -74,7 +73,7 @@ def ahead(at: int | None) -> str:
 
 
 def clock(at: int | None) -> str:
-    """Write a time in UTC: without the date if it is today, with milliseconds; empty for None."""
+    """Write a time in UTC: without the date if it is today, else without seconds; empty for None."""
     if at is None:
         return ""
     try:
@@ -88,11 +87,6 @@ def clock(at: int | None) -> str:
 def short(name: str) -> str:
     """Write an id of a dialog so that people can compare it: its first and its last digits."""
     return f"{name[:8]}…{name[-4:]}" if len(name) == 36 else one_line(name)
-
-
-def text(value: object) -> str:
-    """Write a text from outside as one line without control characters."""
-    return one_line(str(value))
 
 
 def block(value: object) -> Markup:
@@ -109,8 +103,7 @@ def number(value: float) -> str:
 
 def breaks(value: object) -> Markup:
     """Write a name from outside as one line in which a narrow screen may break it."""
-    found = text(value)
-    marked = _PARTS.sub(lambda it: f"{it.group()}\0", found)
+    marked = _PARTS.sub(lambda it: f"{it.group()}\0", one_line(str(value)))
     return Markup("<wbr>").join(marked.split("\0"))
 
 
@@ -133,13 +126,9 @@ class Pages:
         shared: Mapping[str, Any] = {
             "namespace": self._desk.kafka.namespace, "bootstrap": self._desk.kafka.bootstrap, "session": session,
             "user": None if session is None else session.user, "notice": notice, "progress": self._desk.live.progress,
-            "path": request.url.path, "query": dict(request.query_params), "here": _here(request), "now": _now(),
+            "path": request.url.path, "now": _now(),
         }  # fmt: skip
         return HTMLResponse(self._environment.get_template(template).render(**shared, **values), status)
-
-
-def _here(request: Request) -> str:
-    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def session_of(request: Request) -> Session:

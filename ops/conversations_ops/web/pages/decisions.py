@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
-from conversations.bodies import JSON
-from conversations.errors import LogError
 from conversations.protocol.codes import POISON
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
-from conversations_ops.operate.commands import Refused
-from conversations_ops.operate.decisions import decide
+from conversations_ops.operate.decisions import decide, not_json
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.read_model.letters import parked_letter
 from conversations_ops.web.desk import Desk
@@ -23,8 +19,6 @@ from conversations_ops.web.rendering import Pages, session_of
 
 WAIT = 20.0
 """Seconds that a decision waits for the owner of the dialog, and then for the outcome of the message."""
-LOOK = 5.0
-"""Seconds that the next page waits for the read model to have the decision."""
 CONTEXT = 20
 """Lines before and after a change that a comparison shows."""
 Reason = Annotated[str, Form(max_length=500)]
@@ -77,9 +71,6 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         if action not in actions:
             raise HTTPException(404, "There is no such decision.")
         it, by = waiting(name), session_of(request).user.name
-        if not reason.strip():
-            desk.notices.leave(session_of(request), "bad", "Nothing was done: give a reason. It is in the journal.")
-            return RedirectResponse(f"/letters/{name}", 303)
         decision = Decision(actions[action], by, reason.strip())
         if action == "end":
             decision = decision._replace(code=code, description=description)
@@ -93,15 +84,10 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         return it
 
     def decided(request: Request, it: Parked, decision: Decision) -> Response:
-        session = session_of(request)
-        try:
-            outcome = decide(desk.kafka, it, decision, WAIT)
-        except (Refused, LogError) as error:
-            desk.notices.leave(session, "bad", str(error))
-        else:
-            kind, text = _told(decision.action, outcome)
-            desk.notices.leave(session, kind, text)
-        desk.live.look_now(LOOK)
+        def act() -> tuple[str, str]:
+            return _told(decision.action, decide(desk.kafka, it, decision, WAIT))
+
+        desk.carry_out(session_of(request), decision.reason, act)
         with desk.live.file() as file:
             still = parked_letter(file, desk.kafka.namespace, it.letter) is not None
         return RedirectResponse(f"/letters/{it.letter}" if still else f"/dialogs/{it.conversation}", 303)
@@ -138,15 +124,12 @@ def _editable(body: bytes) -> str | None:
 
 
 def _trouble(it: Parked, body: str) -> str:
-    """Say why a new body cannot be sent; empty if it can. Only the owner has the message type, and checks the rest."""
-    if body.encode("utf-8", "replace") == it.body:
+    """Say why a new body cannot be sent; empty if it can."""
+    new = body.encode("utf-8", "replace")
+    if new == it.body:
         return "The body was not changed."
-    if it.content_type.partition(";")[0].strip() == JSON:
-        try:
-            json.loads(body)
-        except (ValueError, RecursionError) as error:
-            return f"The new body is not JSON, but {it.what} has JSON bodies: {error}"
-    return ""
+    why = not_json(it, new)
+    return f"{why[:1].upper()}{why[1:]}"
 
 
 def _diff(old: str | None, new: str) -> list[tuple[str, str]]:

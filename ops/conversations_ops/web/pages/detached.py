@@ -7,15 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from conversations.errors import LogError
-from conversations_ops.operate.commands import Refused
 from conversations_ops.operate.open_letters import Request as Wish
 from conversations_ops.operate.open_letters import close, kept_letter
 from conversations_ops.operate.reasons import WHY
 from conversations_ops.read_model.letters import PAGE, open_groups, open_letters
-from conversations_ops.read_model.status import statuses
+from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.pages.decisions import LOOK, WAIT
+from conversations_ops.web.pages.decisions import WAIT
 from conversations_ops.web.rendering import Pages, session_of
 
 
@@ -29,7 +27,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     ) -> Response:
         with desk.live.file() as file:
             found, groups = open_letters(file, service, begin), open_groups(file, service)
-            names = [it.service for it in statuses(file)]
+            names = service_names(file)
         return pages.page(
             request, "detached.html", letters=found, groups=groups, reasons=WHY, service=service, services=names,
             begin=begin, more=begin + PAGE if len(found) == PAGE else 0,
@@ -38,19 +36,15 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     @router.post("/detached/{name}/discard")
     def discard(request: Request, name: str, reason: Annotated[str, Form(max_length=500)] = "") -> Response:
         session = session_of(request)
-        if not reason.strip():
-            desk.notices.leave(session, "bad", "Nothing was done: give a reason. It is in the journal.")
-            return RedirectResponse(f"/letters/{name}", 303)
         kept = kept_letter(desk.kafka, name)
         if kept is None or not kept.is_open or kept.letter.foreign:
             raise HTTPException(404, f"{name[:200]} is no open letter. Somebody may have closed it already.")
-        try:
+
+        def act() -> tuple[str, str]:
             close(desk.kafka, [kept.letter], "discarded", Wish(session.user.name, reason.strip(), WAIT))
-        except (Refused, LogError) as error:
-            desk.notices.leave(session, "bad", str(error))
-        else:
-            desk.notices.leave(session, "good", f"{name} was discarded. Its bytes stay in the dead-letter topic.")
-        desk.live.look_now(LOOK)
-        return RedirectResponse("/detached", 303)
+            return "good", f"{name} was discarded. Its bytes stay in the dead-letter topic."
+
+        desk.carry_out(session, reason, act)
+        return RedirectResponse("/detached" if reason.strip() else f"/letters/{name}", 303)
 
     return router

@@ -19,12 +19,12 @@ from conversations_ops.operate.timeline import Timeline
 from conversations_ops.read_model.dialogs import Found, Page, Wanted, both_sides, page, search
 from conversations_ops.read_model.events import events_of
 from conversations_ops.read_model.letters import letters_of
-from conversations_ops.read_model.status import statuses
+from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.hidden import events_for, letters_for, sides_for
 from conversations_ops.web.picture import SHOWN, picture
 from conversations_ops.web.rendering import Pages, clock, session_of
-from conversations_ops.why.causes import causes, next_command
+from conversations_ops.why.causes import causes
 from conversations_ops.why.collected import facts_of
 
 _STATE = {name: state for state, name in STATES.items()}
@@ -45,7 +45,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         before: str = "",
     ) -> Response:
         with desk.live.file() as file:
-            names = [it.service for it in statuses(file)]
+            names = service_names(file)
             if q.strip():
                 found = Page(search(file, q, bodies=session_of(request).user.bodies), b"")
                 if len({it.conversation for it in found.sides}) == 1 and request.headers.get("x-live") is None:
@@ -76,7 +76,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             drawn = picture(sides, found, len(found.steps) + SHOWN if every else SHOWN, kept, events)
         return pages.page(
             request, "dialog.html", name=sides[0].name, sides=[_plain(it) for it in sides], timeline=found, drawn=drawn, trouble=trouble,
-            events=events, letters=kept, every=every, shown=SHOWN,
+            letters=kept, every=every,
         )  # fmt: skip
 
     @router.get("/dialogs/{name}/why")
@@ -90,7 +90,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         user = session_of(request).user
         facts = replace(facts, sides=sides_for(user, facts.sides), letters=letters_for(user, facts.letters))
         found = causes(facts, clock)
-        return pages.page(request, "why.html", name=facts.sides[0].name, causes=found, command=next_command(found))
+        return pages.page(request, "why.html", name=facts.sides[0].name, causes=found)
 
     return router
 

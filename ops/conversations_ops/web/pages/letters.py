@@ -15,7 +15,7 @@ from conversations.protocol.parked import Parked
 from conversations_ops.operate.open_letters import kept_letter
 from conversations_ops.operate.reasons import WHY
 from conversations_ops.read_model.letters import Waits, Wanted, groups, heads, kept_letters, parked_letter
-from conversations_ops.read_model.status import statuses
+from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.hidden import failed_for, letters_for
 from conversations_ops.web.rendering import Pages, session_of
@@ -29,7 +29,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     def letters(request: Request, service: str = "") -> Response:
         with desk.live.file() as file:
             found = groups(file, Waits.PERSON, service)
-            names = [it.service for it in statuses(file)]
+            names = service_names(file)
         return pages.page(
             request,
             "letters.html",
@@ -86,9 +86,9 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     ) -> Response:
         with desk.live.file() as file:
             found = heads(file, Wanted(Waits.RETRY, service, after=(since, after)))
-            of, names = groups(file, Waits.RETRY, service), [it.service for it in statuses(file)]
+            names = service_names(file)
         seen = [failed_for(session_of(request).user, it) for it in found]
-        return pages.page(request, "retries.html", letters=seen, groups=of, service=service, services=names)
+        return pages.page(request, "retries.html", letters=seen, service=service, services=names)
 
     return router
 

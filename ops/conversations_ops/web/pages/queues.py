@@ -10,13 +10,12 @@ from fastapi.responses import RedirectResponse, Response
 from conversations.errors import LogError
 from conversations.kafka.ownership import owned_partitions
 from conversations.protocol.command import Switch
-from conversations_ops.operate.commands import Refused
 from conversations_ops.operate.queues import turn
 from conversations_ops.printable import counted
 from conversations_ops.read_model.queues import queues
 from conversations_ops.read_model.status import statuses
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.pages.decisions import LOOK, WAIT
+from conversations_ops.web.pages.decisions import WAIT
 from conversations_ops.web.rendering import Pages, session_of
 
 
@@ -51,16 +50,12 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             count = len(queues(file, service))
         if not count:
             raise HTTPException(404, f"There is no service {service[:128]}.")
-        if not reason.strip():
-            desk.notices.leave(session, "bad", "Nothing was done: give a reason. It is in the journal.")
-            return RedirectResponse(f"/queues/{service}", 303)
-        try:
+
+        def act() -> tuple[str, str]:
             turn(desk.kafka, service, Switch(to == "on", reason.strip()), session.user.name, WAIT)
-        except (Refused, LogError) as error:
-            desk.notices.leave(session, "bad", str(error))
-        else:
-            desk.notices.leave(session, "good", f"The queue of {service} is {to} in {counted(count, 'partition')}.")
-        desk.live.look_now(LOOK)
+            return "good", f"The queue of {service} is {to} in {counted(count, 'partition')}."
+
+        desk.carry_out(session, reason, act)
         return RedirectResponse(f"/queues/{service}", 303)
 
     return router

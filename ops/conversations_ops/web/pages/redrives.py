@@ -17,7 +17,6 @@ from conversations_ops.operate.redrive.plan import Care
 from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.read_model.events import redrive_events
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.pages.decisions import LOOK
 from conversations_ops.web.rendering import Pages, session_of
 
 LOST = 10.0
@@ -94,29 +93,18 @@ def _acting(desk: Desk, router: APIRouter) -> None:
         session, made = session_of(request), desk.redrives.plan(name)
         if made is None:
             raise HTTPException(404, f"This console has no plan {name[:40]}. Continue it where it was made.")
-        try:
-            if not reason.strip():
-                raise DeclarationError("Nothing was done: give a reason. It is in the journal.")
-            desk.redrives.start(made, session.user.name, reason.strip())
-        except DeclarationError as error:
-            desk.notices.leave(session, "bad", str(error))
-        desk.live.look_now(LOOK)
+        desk.carry_out(session, reason, lambda: desk.redrives.start(made, session.user.name, reason.strip()))
         return RedirectResponse(f"/redrives/{made.redrive}", 303)
 
     @router.post("/redrives/{name}/stop")
     def halt(request: Request, name: str, reason: Reason = "") -> Response:
         session = session_of(request)
-        try:
-            if not reason.strip():
-                raise LogError("Nothing was done: give a reason. It is in the journal.")
+
+        def act() -> tuple[str, str]:
             stop(desk.kafka, name, session.user.name, reason.strip())
-        except LogError as error:
-            desk.notices.leave(session, "bad", str(error))
-        else:
-            desk.notices.leave(
-                session, "good", "The redrive was asked to stop. Messages that were given back are still handled."
-            )
-        desk.live.look_now(LOOK)
+            return "good", "The redrive was asked to stop. Messages that were given back are still handled."
+
+        desk.carry_out(session, reason, act)
         return RedirectResponse("/redrives" if not name.startswith("rd-") else f"/redrives/{name[:40]}", 303)
 
 
