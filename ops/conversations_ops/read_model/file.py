@@ -13,7 +13,7 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations_ops.cache import FIX, cache_directory, writable
 
-VERSION = 2
+VERSION = 3
 """Version of the tables. A file of another version is thrown away."""
 BUSY = 9.0
 """Seconds to wait for another process that writes the same file."""
@@ -39,12 +39,16 @@ CREATE TABLE sides (
   key TEXT NOT NULL, code INTEGER NOT NULL,
   PRIMARY KEY (service, partition, own)
 ) WITHOUT ROWID;
-CREATE INDEX sums ON sides (service, closed, pending, delayed, parked, peer);
 CREATE INDEX sides_by_id ON sides (own);
 CREATE INDEX sides_by_state ON sides (service, state, own);
 CREATE INDEX sides_by_key ON sides (key, own);
-CREATE INDEX sides_that_wait ON sides (own) WHERE parked > 0 OR delayed > 0;
-CREATE INDEX sides_with_error ON sides (code, own) WHERE code <> 0;
+CREATE INDEX sides_that_wait ON sides (service, state, own) WHERE parked > 0 OR delayed > 0;
+CREATE INDEX sides_with_error ON sides (service, state, own) WHERE code <> 0;
+CREATE TABLE sums (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, peer TEXT NOT NULL, open INTEGER NOT NULL, pending INTEGER NOT NULL,
+  delayed INTEGER NOT NULL, parked INTEGER NOT NULL, kept_back INTEGER NOT NULL,
+  PRIMARY KEY (service, partition, peer)
+) WITHOUT ROWID;
 CREATE TABLE parked (
   service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL, letter TEXT NOT NULL, what TEXT NOT NULL, exception TEXT NOT NULL,
   failure TEXT NOT NULL, since INTEGER NOT NULL, due INTEGER, behind INTEGER NOT NULL, queue_off INTEGER NOT NULL, deadline INTEGER,
@@ -52,8 +56,9 @@ CREATE TABLE parked (
   PRIMARY KEY (service, partition, own, letter)
 ) WITHOUT ROWID;
 CREATE INDEX parked_by_letter ON parked (letter);
-CREATE INDEX parked_groups ON parked (service, exception, what, due, queue_off, since, behind);
-CREATE INDEX parked_by_time ON parked (since, letter);
+CREATE INDEX parked_groups ON parked (service, exception, what, since, letter, due, queue_off, behind, deadline);
+CREATE INDEX parked_for_a_person ON parked (service, since, letter) WHERE due IS NULL;
+CREATE INDEX parked_for_a_retry ON parked (service, since, letter) WHERE due IS NOT NULL;
 CREATE TABLE letters (
   service TEXT NOT NULL, partition INTEGER NOT NULL, at_offset INTEGER NOT NULL, letter TEXT NOT NULL, topic TEXT NOT NULL,
   offset INTEGER NOT NULL, reason TEXT NOT NULL, exception TEXT NOT NULL, message TEXT NOT NULL, conversation TEXT NOT NULL,

@@ -16,12 +16,17 @@ def chosen(kafka: Kafka, file: File, service: str = "") -> list[str]:
         DeclarationError: the catalog has no such service.
         LogError: the service is in the catalog, but has no topics.
     """
-    with file.explained():
-        found = file.connection.execute("SELECT DISTINCT service FROM places WHERE kind = ? ORDER BY service", (STATE,))
-        known = [name for (name,) in found]
+    known = service_names(file)
     if not service:
         return known
     if service not in known:
         services(kafka, service)  # says that the name is wrong
         raise LogError(f"no topic {service_topic(kafka.namespace, service, STATE)!r}: run 'conversations apply'")
     return [service]
+
+
+def service_names(file: File) -> list[str]:
+    """Return the names of all services that the file has, in order."""
+    with file.explained():
+        found = file.connection.execute("SELECT DISTINCT service FROM places WHERE kind = ? ORDER BY service", (STATE,))
+        return [name for (name,) in found]

@@ -13,7 +13,7 @@ from conversations_ops.operate.open_letters import Request as Wish
 from conversations_ops.operate.open_letters import close, kept_letter
 from conversations_ops.operate.reasons import WHY
 from conversations_ops.read_model.letters import PAGE, open_groups, open_letters
-from conversations_ops.read_model.status import statuses
+from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.pages.decisions import LOOK, WAIT
 from conversations_ops.web.rendering import Pages, session_of
@@ -29,7 +29,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     ) -> Response:
         with desk.live.file() as file:
             found, groups = open_letters(file, service, begin), open_groups(file, service)
-            names = [it.service for it in statuses(file)]
+            names = service_names(file)
         return pages.page(
             request, "detached.html", letters=found, groups=groups, reasons=WHY, service=service, services=names,
             begin=begin, more=begin + PAGE if len(found) == PAGE else 0,

@@ -18,7 +18,7 @@ from conversations_ops.operate.timeline import Timeline
 from conversations_ops.read_model.dialogs import Found, Page, Wanted, both_sides, page, search
 from conversations_ops.read_model.events import events_of
 from conversations_ops.read_model.letters import letters_of
-from conversations_ops.read_model.status import statuses
+from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.picture import SHOWN, picture
 from conversations_ops.web.rendering import Pages, clock
@@ -43,7 +43,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         before: str = "",
     ) -> Response:
         with desk.live.file() as file:
-            names = [it.service for it in statuses(file)]
+            names = service_names(file)
             if q.strip():
                 found = Page(search(file, q), b"")
                 if len({it.conversation for it in found.sides}) == 1 and request.headers.get("x-live") is None:

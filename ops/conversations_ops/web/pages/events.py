@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from conversations_ops.read_model.events import PAGE, Event, Wanted, events, names
-from conversations_ops.read_model.status import statuses
+from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.rendering import Pages
 
@@ -23,7 +23,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     ) -> Response:
         with desk.live.file() as file:
             found = events(file, Wanted(service, name, before=before))
-            services, known = [it.service for it in statuses(file)], names(file)
+            services, known = service_names(file), names(file)
         return pages.page(
             request, "events.html", title="Events", events=found, service=service, name=name, services=services, names=known, more=_more(found)
         )  # fmt: skip
@@ -32,7 +32,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     def journal(request: Request, service: str = "", before: Annotated[int, Query(ge=0, le=2**62)] = 2**62) -> Response:
         with desk.live.file() as file:
             found = events(file, Wanted(service, by_person=True, before=before))
-            services = [it.service for it in statuses(file)]
+            services = service_names(file)
         return pages.page(request, "journal.html", events=found, service=service, services=services, more=_more(found))
 
     return router

@@ -14,7 +14,7 @@ from conversations.protocol.parked import Parked
 from conversations_ops.operate.open_letters import kept_letter
 from conversations_ops.operate.reasons import WHY
 from conversations_ops.read_model.letters import Waits, Wanted, groups, heads, kept_letters, parked_letter
-from conversations_ops.read_model.status import statuses
+from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.rendering import Pages, session_of
 
@@ -27,7 +27,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     def letters(request: Request, service: str = "") -> Response:
         with desk.live.file() as file:
             found = groups(file, Waits.PERSON, service)
-            names = [it.service for it in statuses(file)]
+            names = service_names(file)
         return pages.page(request, "letters.html", groups=found, service=service, services=names)
 
     @router.get("/letters/of")
@@ -73,7 +73,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     ) -> Response:
         with desk.live.file() as file:
             found = heads(file, Wanted(Waits.RETRY, service, after=(since, after)))
-            of, names = groups(file, Waits.RETRY, service), [it.service for it in statuses(file)]
+            of, names = groups(file, Waits.RETRY, service), service_names(file)
         return pages.page(request, "retries.html", letters=found, groups=of, service=service, services=names)
 
     return router
