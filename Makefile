@@ -76,10 +76,12 @@ types: $(STAMP) ## Check types (mypy --strict)
 
 check: lint types test-all ## Everything the gate runs
 
-docs: $(STAMP) ## Write the state diagrams, and the lists of events and of error codes, from the tables in the code
+docs: $(STAMP) ## Write the state diagrams, and the lists of events, error codes, the doctor's checks and metrics, from the tables in the code
 	$(BIN)/python docs/make_state_diagram.py
 	$(BIN)/python docs/make_events.py
 	$(BIN)/python docs/make_codes.py
+	$(BIN)/python docs/make_doctor.py
+	$(BIN)/python docs/make_metrics.py
 
 lock: $(STAMP) ## Resolve the dependencies again into requirements/*.txt (needs the network)
 	$(BIN)/python .ci/lock.py

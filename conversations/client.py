@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any, Self, TypeVar, overload
 
 from conversations.client_dialog import ClientBlock, ClientDialog, now
+from conversations.command_counts import CommandCounts
 from conversations.config import Kafka, Limits, Periods, check_kafka
 from conversations.errors import LocalError, NotInContract, NoWorkerHere
 from conversations.group_state import GroupState, read_state
@@ -72,6 +73,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self._sinks: dict[str, CommandSink] = {}
         self._readers: dict[tuple[str, int], StateReader] = {}
         self._used: dict[str, Contract] = {}
+        self.counts = CommandCounts()
+        """Counts of the commands of this client."""
 
     def _check_usable(self) -> None:
         """Check that the client can be used now. A client on Kafka can always be used. Called before each use of the client."""

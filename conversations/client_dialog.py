@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from conversations.bodies import codec_of
+from conversations.command_counts import CommandCounts
 from conversations.config import Limits
 from conversations.errors import BodyTooLarge, DialogEnded, LocalError, NotAccepted, NotInContract, WrongDirection
 from conversations.ports import CommandSink
@@ -45,6 +46,7 @@ class Writer(Protocol):
     service_name: str
     timeout: timedelta
     limits: Limits
+    counts: CommandCounts
 
     def contracts(self, *, initiates: bool) -> Sequence[Contract]:
         """Return the contracts that the service initiates, or those that it accepts."""
@@ -149,7 +151,9 @@ class ClientBlock:
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
             raise admission.command_too_large("the requests of the block have", len(value))
-        return self._client.sink().append_async(self._name.key.encode(), value, to=self.to)
+        future = self._client.sink().append_async(self._name.key.encode(), value, to=self.to)
+        future.add_done_callback(self._client.counts.ended)
+        return future
 
     def __enter__(self) -> Self:
         self._inside = True

@@ -30,6 +30,11 @@ def check_bootstrap(given: object) -> None:
             raise DeclarationError(f"{address.strip()!r:.80} is no address of a broker: write {written}")
 
 
+def addresses_of(bootstrap: str) -> list[str]:
+    """Return the addresses of brokers, each without its protocol: ``host:port``."""
+    return [address.strip().rpartition("://")[2] for address in bootstrap.split(",")]
+
+
 def without_port(bootstrap: str) -> list[str]:
     """Return the addresses that have no port. Kafka's client uses port 9092 for them."""
     found = [(address.strip(), _ADDRESS.fullmatch(address.strip())) for address in bootstrap.split(",")]

@@ -208,6 +208,12 @@ class Connection(Protocol):
         changes only when ``poll`` reaches the end. So use it only to compare it with ``queue_end``.
         """
 
+    def queue_seen(self, partition: int) -> tuple[int, int] | None:
+        """Return the end of the queue partition as the last reads told it, and the offset of ``queue_read_to``.
+
+        Return None if no read has told the end yet. Kafka is not asked. Any thread may call this method, also after ``close``.
+        """
+
     def commands_end(self, partition: int) -> int:
         """Return the end offset of the commands partition, like ``queue_end``."""
 

@@ -26,7 +26,7 @@ Steps = Generator[Call, BaseException | None, None]
 class Run:
     """The work of one lane, as a series of handler calls, until the lane has no more work."""
 
-    __slots__ = ("_steps", "abandoned", "call", "done", "lane", "mark", "started", "task")
+    __slots__ = ("_steps", "abandoned", "call", "done", "lane", "mark", "started", "task", "took")
 
     def __init__(self, lane: Any, steps: Steps) -> None:
         self.lane = lane
@@ -35,6 +35,8 @@ class Run:
         """The handler running now."""
         self.started = 0.0
         """Time at which the handler began, on the monotonic clock; infinity while the handler waits for a thread or the event loop."""
+        self.took = 0.0
+        """Seconds that the last handler ran, from its beginning to its return."""
         self.abandoned = False
         """True after a handler ran longer than its time limit. Later requests of this handler are refused."""
         self.done = False
@@ -49,8 +51,10 @@ class Run:
         """
         if self.abandoned:
             return None
-        if self.call is not None and self.mark is not None:
-            self.mark.returned += 1
+        if self.call is not None:
+            self.took = time.monotonic() - self.started
+            if self.mark is not None:
+                self.mark.returned += 1
         self.call = None  # between two handlers no time limit applies
         try:
             call = self._steps.send(failure)
@@ -60,6 +64,10 @@ class Run:
         self.started = math.inf if call.handler.is_async else time.monotonic()
         self.call = call
         return call
+
+    def begin(self) -> None:
+        """Note that the handler begins now."""
+        self.started = time.monotonic()
 
     def overdue(self, now: float) -> bool:
         """Return True if the running handler is past its time limit."""
@@ -391,6 +399,8 @@ class Inline:
         run.mark = mark
         call = run.advance(None)
         while call is not None:
+            if call.handler.is_async:
+                run.begin()
             failure = self._await(invoke_async(call)) if call.handler.is_async else invoke(call)
             call = run.advance(failure)
         run.done = True

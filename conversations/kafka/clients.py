@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -27,6 +28,9 @@ log = logging.getLogger("conversations.kafka")
 
 REQUEST_TIMEOUT = 8.0
 """Seconds that an admin request may take. This is less than 10 s, the time within which a missing Kafka must be reported."""
+
+CLOSED_IN = 8.0
+"""Seconds that the close of a reader's client may take. It takes milliseconds unless librdkafka stands still."""
 
 BATCH_BYTES = 1_000_000
 """Maximum number of bytes of a batch. For a queue, a broker compares the decompressed size of the whole batch with the topic's limit."""
@@ -133,6 +137,19 @@ def make_consumer(kafka: Kafka, safe: Settings, preferred: Settings | None = Non
         "check.crcs": True,
     }
     return _made(Consumer, settings(kafka, {**never, **safe}, preferred, member=member))
+
+
+def close_reader(consumer: Consumer, seconds: float = CLOSED_IN) -> None:
+    """Close a consumer of a reader, and wait at most ``seconds``. If it does not end, its threads stay until the process ends.
+
+    librdkafka stands still for ever if a consumer is closed in the moment in which it meets an offset or a record that it cannot read
+    (decision 0007).
+    """
+    closing = Thread(target=consumer.close, name="closes a reader", daemon=True)
+    closing.start()
+    closing.join(seconds)
+    if closing.is_alive():
+        log.warning("a reader's client did not close in %g s, and is left alone", seconds)
 
 
 def make_producer(kafka: Kafka, safe: Settings, preferred: Settings | None = None) -> Producer:

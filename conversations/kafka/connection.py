@@ -240,6 +240,12 @@ class KafkaConnection:
         """
         return self._joined().read_to(self._queue, partition)
 
+    def queue_seen(self, partition: int) -> tuple[int, int] | None:
+        """Return the end of the queue partition as the last reads told it, and where ``poll`` last reached it; None if it is not known."""
+        inputs = self._inputs
+        end = None if inputs is None else inputs.queue_ends.get(partition)
+        return None if inputs is None or end is None else (end, inputs.read_to(self._queue, partition))
+
     def commands_read_to(self, partition: int) -> int:
         """Return the offset at which ``poll`` last reached the end of the commands partition; see ``queue_read_to``."""
         return self._joined().read_to(self._commands, partition)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
 from typing import Any, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -31,6 +33,8 @@ PROTOCOLS = {
 }
 SLICE = 32
 """Number of records in the first slice of a poll, and the minimum for later slices. 32 records have at most 48 MB."""
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the ends of the open partitions."""
 _failed = Message.error
 
 
@@ -69,6 +73,9 @@ class Inputs:
         self._starts: dict[tuple[str, int], int] = {}
         self._held: set[tuple[str, int]] = set()
         """Inputs that are paused, as topic and partition."""
+        self.queue_ends: dict[int, int] = {}
+        """End of each open queue partition, as the last fetch told it. ``poll`` looks once a second, and any thread may read it."""
+        self._look_at = 0.0
         self._moved = self._closing = False
         self._errors: list[LogError] = []
         self.broken = False
@@ -104,6 +111,9 @@ class Inputs:
         if self._errors:
             raise self._errors.pop(0)
         self._moved = False
+        if (now := monotonic()) >= self._look_at:
+            self._look_at = now + LOOK_EVERY
+            self._look_at_ends()
         try:
             first = self._consumer.poll(timeout)
             if first is None:
@@ -120,6 +130,16 @@ class Inputs:
         if not batch and self._errors:
             raise self._errors.pop(0)
         return cast("list[Record]", batch)
+
+    def _look_at_ends(self) -> None:
+        """Ask librdkafka for the ends that it knows from its fetches. This asks no broker."""
+        known = {}
+        for number in self._open:
+            with suppress(KafkaException):  # a figure that is missing must not stop a worker
+                _, end = self._consumer.get_watermark_offsets(TopicPartition(self._queue, number), cached=True)
+                if end >= 0:
+                    known[number] = end
+        self.queue_ends = known
 
     def fail(self, errors: Sequence[LogError]) -> None:
         """Let the next polls raise these errors, one in each poll."""

@@ -16,7 +16,7 @@ from confluent_kafka import (
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations.kafka.clients import make_admin, make_consumer
+from conversations.kafka.clients import close_reader, make_admin, make_consumer
 from conversations.kafka.failures import describe, harmless_to_readers
 from conversations.kafka.offsets import Place, ends_of, partitions_of
 from conversations.ports import Record
@@ -115,4 +115,4 @@ class Follower:
 
     def close(self) -> None:
         """Stop reading."""
-        self._consumer.close()
+        close_reader(self._consumer)

@@ -219,6 +219,17 @@ def ends_of(kafka: Kafka, places: Sequence[Place]) -> dict[Place, int]:
     return _ask_offsets(kafka, places, END)
 
 
+def since(kafka: Kafka, places: Sequence[Place], millis: int) -> dict[Place, int]:
+    """Return the offset of each partition's first record at this time or later. Partitions without such a record are left out.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: a partition does not exist, or a right is missing.
+    """
+    found = _ask_offsets(kafka, places, _Question(millis, least=-1))
+    return {place: offset for place, offset in found.items() if offset >= 0}
+
+
 def ask_decided(kafka: Kafka, places: Sequence[Place]) -> Future[Offsets]:
     """Ask for decided ends on a new thread, for callers that must not wait. Partitions without an answer are left out."""
 

@@ -19,7 +19,7 @@ from confluent_kafka import (
 from conversations.config import Kafka
 from conversations.errors import KafkaNotReady, LogError, StaleAnswer
 from conversations.kafka import rights
-from conversations.kafka.clients import make_consumer, no_answer, translated
+from conversations.kafka.clients import close_reader, make_consumer, no_answer, translated
 from conversations.kafka.failures import describe, harmless_to_readers, out_of_range, passing
 from conversations.kafka.offsets import WITH_ROW, OffsetClient, ask_bounds, ask_committed, ask_offset
 from conversations.ports import Restored
@@ -104,7 +104,7 @@ class BoundedReader:
         """Release the consumer. Harmless if it is released already."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            consumer.close()
+            close_reader(consumer)
 
     def _records(self, batch: list[Message]) -> list[Message]:
         events = [message for message in batch if message.error() is not None] if any(map(_failed, batch)) else []

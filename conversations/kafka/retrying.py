@@ -12,7 +12,7 @@ from typing import TypeVar
 import tenacity
 from confluent_kafka import KafkaError, KafkaException
 
-from conversations.kafka.failures import Word, passing, unreachable, word_for
+from conversations.kafka.failures import Word, not_ready, passing, unreachable, word_for
 
 T = TypeVar("T")
 
@@ -26,8 +26,8 @@ def is_retriable(error: KafkaError) -> bool:
 
 
 def is_unsure(error: KafkaError) -> bool:
-    """Return True if a broker could not serve the request now, because a leader is changing or a coordinator is loading."""
-    return passing(error) and not unreachable(error)
+    """Return True if a broker could not serve the request now, because a leader is changing or not known yet, or a coordinator is loading."""
+    return passing(error) and (not unreachable(error) or not_ready(error))
 
 
 def patiently(

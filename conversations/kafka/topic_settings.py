@@ -85,9 +85,13 @@ class Deviation:
     value: str
     needed: str
 
+    @property
+    def asked(self) -> str:
+        """The needed value, with "at least" if it is a lower bound."""
+        return f"{'at least ' if self.setting in _AT_LEAST and self.needed != '-1' else ''}{self.needed}"
+
     def __str__(self) -> str:
-        least = "at least " if self.setting in _AT_LEAST and self.needed != "-1" else ""
-        return f"{self.topic}: {self.setting} is {self.value or 'not set'} and must be {least}{self.needed}"
+        return f"{self.topic}: {self.setting} is {self.value or 'not set'} and must be {self.asked}"
 
 
 class Asked(NamedTuple):
@@ -135,6 +139,11 @@ def deviations(topic: str, found: Mapping[str, str], wanted: Mapping[str, str]) 
         for name, value in wanted.items()
         if not _suffices(name, found.get(name, ""), value)
     ]
+
+
+def tuning(setting: str) -> bool:
+    """Return True if a setting only affects speed, so that operators may choose another value."""
+    return setting in _TUNING
 
 
 def _suffices(name: str, found: str, wanted: str) -> bool:

@@ -289,6 +289,11 @@ class MemoryConnection:
         """Return the end offset of the queue partition."""
         return self._end(QUEUE, partition)
 
+    def queue_seen(self, partition: int) -> tuple[int, int] | None:
+        """Return the end of the queue partition, and the offset at which ``poll`` last reached the end. Any thread may call this method."""
+        source = self._inputs.get((partition, QUEUE))
+        return None if source is None else (self._end(QUEUE, partition), source.end)
+
     def commands_end(self, partition: int) -> int:
         """Return the end offset of the commands partition."""
         return self._end(COMMANDS, partition)

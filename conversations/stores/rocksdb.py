@@ -40,7 +40,7 @@ WRITE_BUFFERS = 64 * 1024 * 1024
 
 _META = b"\x00"
 """First byte of the store's own keys. No row's key begins with it."""
-_CHECKPOINT, _SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic"
+CHECKPOINT, SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic"
 _FIRST_ROW = b"\x01"
 _LOCKED = re.compile(r"While lock file|lock hold by current process")
 _NO_ROOM = re.compile(r"No space left|Read-only file system|Permission denied|Disk quota|Too many open files")
@@ -86,7 +86,7 @@ class RocksStore:
 
     def checkpoint(self) -> int | None:
         """Return the offset of the state partition up to which this copy is complete; None if it must be built anew."""
-        stored = self.get(_CHECKPOINT)
+        stored = self.get(CHECKPOINT)
         return None if stored is None else _number(stored)
 
     def get(self, key: bytes) -> bytes | None:
@@ -137,8 +137,8 @@ class RocksStore:
                 delete(key)
             else:
                 put(key, value)
-        put(_CHECKPOINT, b"%d" % checkpoint)
-        put(_SAVED_AT, b"%d" % self._clock())
+        put(CHECKPOINT, b"%d" % checkpoint)
+        put(SAVED_AT, b"%d" % self._clock())
         put(_TOPIC, self._made_of.encode())
         try:
             self._db.write(batch, self._unlogged)
@@ -150,7 +150,7 @@ class RocksStore:
         # The files are not deleted, because an open scan keeps the files and their lock. The checkpoint is deleted first,
         # and the write-ahead log has this deletion. So after a crash in between, the copy has no checkpoint and is not used.
         try:
-            self._db.delete(_CHECKPOINT)
+            self._db.delete(CHECKPOINT)
             last = next(iter(self._db.keys(backwards=True)), None)
             if last is not None:
                 self._db.delete_range(_META, last)
@@ -172,7 +172,7 @@ class RocksStore:
 
     def trusted(self, oldest: float) -> bool:
         """Return True if the copy is of the same topic id and partition, and was written at most ``oldest`` seconds ago."""
-        made_of, saved_at = self.get(_TOPIC), self.get(_SAVED_AT)
+        made_of, saved_at = self.get(_TOPIC), self.get(SAVED_AT)
         if self.checkpoint() is None or made_of != self._made_of.encode() or saved_at is None:
             return False
         # A compacted topic drops its null records after a while. So an older copy could keep rows that were deleted.
@@ -197,7 +197,7 @@ class RocksStore:
             return LogError(f"the local state {self._path} cannot be used: {failure}")
         why = f"the local copy {self._path} is damaged: {failure}"
         with suppress(OSError):
-            _mark_of(self._path).write_text(why)
+            mark_of(self._path).write_text(why)
         return CopyDamaged(self.partition, why)
 
 
@@ -257,14 +257,14 @@ class RocksStores:
         return store
 
 
-def _mark_of(path: Path) -> Path:
+def mark_of(path: Path) -> Path:
     """Return the path of the file that marks a copy as damaged. The next owner makes a marked copy anew."""
     return path.with_name(f"{path.name}.damaged")
 
 
 def _found_damaged(path: Path) -> str:
     try:
-        return _mark_of(path).read_text(errors="replace") or f"the local copy {path} was found damaged"
+        return mark_of(path).read_text(errors="replace") or f"the local copy {path} was found damaged"
     except FileNotFoundError:
         return ""
 
@@ -276,7 +276,7 @@ def _throw_away(path: Path) -> None:
         pass
     except OSError as failure:
         raise LogError(f"the damaged local state {path} cannot be removed: {failure}") from failure
-    _mark_of(path).unlink(missing_ok=True)
+    mark_of(path).unlink(missing_ok=True)
 
 
 def _options(memory: Memory) -> Options:

@@ -73,6 +73,8 @@ class SeededLanes(Inline):
                 self._open.insert(index, (run, following))
 
     def _drive(self, run: Run, call: Call) -> Call | None:
+        if call.handler.is_async:
+            run.begin()
         failure = self._await(invoke_async(call)) if call.handler.is_async else invoke(call)
         if failure is not None:
             self._note_failure(call, failure)

@@ -39,7 +39,7 @@ log = logging.getLogger("conversations.worker")
 class Assignment:
     """The partitions of one worker, and their records that were read and not yet routed."""
 
-    __slots__ = ("_context", "_opened", "_restoring", "_scheduler", "_stores", "backlog", "partitions")
+    __slots__ = ("_context", "_opened", "_restoring", "_scheduler", "_stores", "aside", "backlog", "partitions")
 
     def __init__(self, context: Context, stores: Stores, scheduler: Scheduler) -> None:
         self._context = context
@@ -51,6 +51,8 @@ class Assignment:
         self._opened: dict[int, int] = {}
         """Partitions that were opened since the last log line about opened partitions, with the number of restored rows."""
         self.backlog: list[Record] = []
+        self.aside: dict[int, str] = {}
+        """Partitions that are assigned to this worker and are set aside, each with the reason."""
 
     @property
     def restoring(self) -> int:
@@ -113,12 +115,14 @@ class Assignment:
             del self._restoring[number]
             restoring.stop()
             self._context.connection.drop(number)
+            self.aside[number] = error.why
             if restoring.partition is not None:
                 tell_aside(restoring.partition, error.why, restoring.committed)
             return False
         del self._restoring[number]
         self.partitions[number] = partition
         self._opened[number] = restoring.rows
+        self._context.counts.traffic.count_restore(restoring.rows)
         return True
 
     # -- going --------------------------------------------------------------------------------------------------
@@ -133,6 +137,7 @@ class Assignment:
         self.backlog = [record for record in self.backlog if record.partition() not in gone]
         with self._context.lock:
             for number in numbers:
+                self.aside.pop(number, None)
                 restoring = self._restoring.pop(number, None)
                 if restoring is not None:
                     restoring.stop()
@@ -141,8 +146,8 @@ class Assignment:
                     partition.stop()
 
     def forget_all(self) -> list[int]:
-        """Forget all partitions; return the numbers of the partitions that were open or being restored."""
-        numbers = [*self.partitions, *self._restoring]
+        """Forget all partitions; return the numbers of the partitions that were open, being restored or set aside."""
+        numbers = [*self.partitions, *self._restoring, *self.aside]
         self.forget(numbers)
         self.backlog.clear()
         return numbers
@@ -157,6 +162,7 @@ class Assignment:
 
     def build_anew(self, number: int) -> None:
         """Forget a partition and restore it from its committed rows."""
+        self._context.counts.traffic.count_built_anew()
         self._context.connection.drop(number)
         self.forget([number])
         self.restore([number])
@@ -165,6 +171,7 @@ class Assignment:
         """Stop a partition until a person acts, and report it. Its committed rows stay as they are."""
         with self._context.lock:
             self.partitions.pop(partition.number, None)
+            self.aside[partition.number] = why
             position = _written_to(partition)
             partition.stop()
         tell_aside(partition, why, position)

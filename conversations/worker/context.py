@@ -10,6 +10,8 @@ from random import Random
 from typing import Any
 
 from conversations.config import Periods, WorkerSettings
+from conversations.durations import SECOND
+from conversations.errors import InDoubt, Interrupted
 from conversations.handlers import Side
 from conversations.hosts import Watcher
 from conversations.ports import Clock, Connection, Produced, Record
@@ -95,14 +97,24 @@ class Context:
 
     def begin_step(self) -> None:
         """Begin a step, and set the time of the step."""
+        with self.lock:
+            self.counts.durations.fold()
         self.destinations.begin_step()
         if back := self.clock.begin_step():
             self.destinations.turn_back(back)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
         """Commit, and set the worker's time by the time of the commit in the log. See ``ports.Connection.commit``."""
-        since = self.clock.steady()
-        ends = dict(self.connection.commit(outs, offsets))
+        since, counts = self.clock.steady(), self.counts
+        try:
+            ends = dict(self.connection.commit(outs, offsets))
+        except Interrupted:
+            counts.traffic.count_aborted()
+            raise
+        except InDoubt:
+            counts.traffic.count_in_doubt()
+            raise
+        counts.durations.commit_took((self.clock.steady() - since) / SECOND)
         self.clock.wrote(self.connection.appended_at(), since)
         return ends
 

@@ -1,8 +1,79 @@
-"""Counts of a worker since it started."""
+"""Counts and durations of a worker since it started. Other programs read them by the names in ``conversations.metrics``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+
+from conversations.worker.durations import Durations
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Counts of what moves through a worker. Each count only grows."""
+
+    sent: int = 0
+    """Messages of this side that got their number."""
+    acknowledged: int = 0
+    """Numbers of this side that the peers acknowledged: messages and ENDs."""
+    early: int = 0
+    """Messages that were held because a message before them is missing."""
+    parked: int = 0
+    """Waits of failed messages and handlers, and of those that the queue or the brake stops."""
+    timers: int = 0
+    """Timers that fired."""
+    brakes: int = 0
+    """Times that the brake went on for a peer."""
+    restored: int = 0
+    """Partitions that were restored and opened."""
+    rows: int = 0
+    """Rows that these restores copied."""
+    built_anew: int = 0
+    """Partitions that were built anew: a step failed outside a handler, a local copy was damaged, or a topic refused what was published."""
+    aborted: int = 0
+    """Transactions that Kafka aborted for a passing reason. They are committed again."""
+    in_doubt: int = 0
+    """Commits whose outcome is not known. The worker joins again."""
+
+    def count_sent(self) -> None:
+        """Count a message that got its number."""
+        self.sent += 1
+
+    def count_acknowledged(self, numbers: int) -> None:
+        """Count numbers that a peer acknowledged."""
+        self.acknowledged += numbers
+
+    def count_early(self) -> None:
+        """Count a message that is held because a message before it is missing."""
+        self.early += 1
+
+    def count_parked(self) -> None:
+        """Count a wait of a message or a handler."""
+        self.parked += 1
+
+    def count_timers(self, fired: int) -> None:
+        """Count timers that fired."""
+        self.timers += fired
+
+    def count_brake(self) -> None:
+        """Count a brake that went on."""
+        self.brakes += 1
+
+    def count_restore(self, rows: int) -> None:
+        """Count a partition that was restored and opened, and the rows that were copied."""
+        self.restored += 1
+        self.rows += rows
+
+    def count_built_anew(self) -> None:
+        """Count a partition that is built anew."""
+        self.built_anew += 1
+
+    def count_aborted(self) -> None:
+        """Count a transaction that is committed again."""
+        self.aborted += 1
+
+    def count_in_doubt(self) -> None:
+        """Count a commit whose outcome is not known."""
+        self.in_doubt += 1
 
 
 @dataclass(slots=True)
@@ -38,6 +109,13 @@ class Counts:
     """Messages that arrived after the end of their dialog, and whose bytes their sender keeps."""
     fenced: int = 0
     """Commits that Kafka refused because a partition belongs to another worker."""
+    traffic: Traffic = field(default_factory=Traffic)
+    durations: Durations = field(default_factory=Durations)
+
+    def plain(self) -> dict[str, int]:
+        """Return all counts by name, those of ``traffic`` among them."""
+        own = {it.name: getattr(self, it.name) for it in fields(self) if it.name not in {"traffic", "durations"}}
+        return own | {it.name: getattr(self.traffic, it.name) for it in fields(self.traffic)}
 
     def count_handled(self) -> None:
         """Count a handled message."""

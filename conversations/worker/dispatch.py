@@ -139,7 +139,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                     lock.acquire()
                     if run.abandoned or partition.gone:
                         return  # too late: its results are refused, and the lane has another run, or another owner
-                    task = _outcome(partition, item, task, draft, call, failure)
+                    task = _outcome(partition, item, task, draft, call, run.took, failure)
             _finished(partition, lane, item, held_back=held_back)
             if partition.number in breakdowns.careful:
                 break
@@ -322,10 +322,20 @@ def _unfit(partition: Partition, item: Item, task: Task, error: InvalidBody) -> 
 
 
 def _outcome(
-    partition: Partition, item: Item, task: Task, draft: Draft, call: Call, failure: BaseException | None
+    partition: Partition,
+    item: Item,
+    task: Task,
+    draft: Draft,
+    call: Call,
+    took: float,
+    failure: BaseException | None,
 ) -> Task | None:
-    """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if its handler must run again at once."""
+    """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if its handler must run again at once.
+
+    ``took`` is the number of seconds that the handler ran.
+    """
     active = task.active
+    partition.context.counts.durations.took[call.handler.name].append(took)
     # The group's state is encoded before the draft is applied. If it cannot be encoded, the handler has failed, and the draft is dropped.
     failure = failure or draft.newer_state
     if failure is None and draft.deletes_state:

@@ -156,6 +156,7 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
             peer,
             text,
         )
+        context.counts.traffic.count_brake()
         partition.letters.event(BrakeOn(count, peer, text))
     braked = peer in context.brakes.peers
     if braked:

@@ -110,8 +110,10 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
         limit = min(limit, len(endpoint.inbound.held))
     reaction = endpoint.receive(envelope, partition.context.clock.step_time, limit)
     partition.touch(active)
-    if endpoint.acked != acked and partition.context.watchers:
-        _tell_acknowledged(partition, endpoint)
+    if endpoint.acked != acked:
+        partition.context.counts.traffic.count_acknowledged(endpoint.acked - acked)
+        if partition.context.watchers:
+            _tell_acknowledged(partition, endpoint)
     if reaction is Reaction.DELIVER:
         item.accept()
         if parked is not None:
@@ -166,6 +168,7 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
         partition.look_in_time(active)
         return None
     if reaction is Reaction.HOLD:
+        partition.context.counts.traffic.count_early()
         partition.waiting.hold(active.identity, item.envelope.seq, encode_item(item))
     elif reaction is Reaction.DUPLICATE:
         partition.context.counts.count_duplicate()
@@ -468,7 +471,9 @@ def due(partition: Partition, active: Active) -> list[Task]:
                 breach(partition, active, codes.NOT_CONVERSING, "A message is missing and was not sent again.")
             )
         elif reason is Due.TIMER:
-            tasks += [timer(active, name) for name in active.endpoint.fire(partition.context.now)]
+            fired = [timer(active, name) for name in active.endpoint.fire(partition.context.now)]
+            partition.context.counts.traffic.count_timers(len(fired))
+            tasks += fired
         elif reason is Due.BROKEN:
             tasks.append(broken(partition, active, by=""))
         elif reason is Due.FENCE:

@@ -95,6 +95,7 @@ def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
     """Give a message its number, and transmit it."""
     endpoint = active.endpoint
     number = endpoint.send()
+    partition.context.counts.traffic.count_sent()
     if number == 0 and endpoint.initiator:
         partition.transmission.begin(active)
     if endpoint.resends:

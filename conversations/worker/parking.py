@@ -251,6 +251,7 @@ class Parking:
 
         Each wait gets a new ticket, so that an operator's decision about an earlier wait is refused.
         """
+        self._context.counts.traffic.count_parked()
         found.fail(failure[:FAILURE_LIMIT], active.endpoint.peer)
         found.wait(due, self._context.now)
         self._look_in_time(active)

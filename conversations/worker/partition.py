@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from conversations.errors import DeclarationError, InputLost, StateDamaged
 from conversations.handlers import unknown_side
@@ -327,18 +327,3 @@ class Partition:
         self.gone = True
         self.work.stop()
         self.outbox.store.close()
-
-    def lengths(self) -> dict[str, Any]:
-        """Return the sizes and the state of the partition for the health page."""
-        return {
-            "partition": self.number,
-            "position": self.progress.row.queue,
-            "endpoints_in_memory": len(self.actives),
-            "tombstones": len(self.schedule.tombstones),
-            "waiting": sum(len(lane.items) for lane in self.work.slow),
-            "parked": sum(park.row.next - park.row.first for park in self.parking.parks.values()),
-            "queue_off": self.progress.row.off,
-            "paused": self.input.paused,
-            "unclean_starts": self.progress.row.unclean_starts,
-            "rollbacks": self.progress.row.rollbacks,
-        }

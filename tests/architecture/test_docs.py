@@ -36,6 +36,11 @@ def test_the_table_of_codes_is_current() -> None:
     run(ROOT, "docs/make_codes.py", "--check")
 
 
+def test_the_table_of_checks_is_current() -> None:
+    """docs/doctor.md is the table of the doctor's checks."""
+    run(ROOT, "docs/make_doctor.py", "--check")
+
+
 def test_hello_is_short(tmp_path: Path) -> None:
     """The first example has at most 25 lines and prints its reply with neither Kafka nor Java."""
     example = ROOT / "examples" / "hello.py"

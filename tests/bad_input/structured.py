@@ -252,7 +252,7 @@ def on_kafka(bootstrap: str, seconds: float, seed: int, tally: Tally) -> None:
 def _where(workers: list[Worker], place: KafkaPlace, healthy: list[Known]) -> str:
     states = place.states("web")
     receipts = [states.get(str(one.conversation), {}).get("receipts") for one in healthy]
-    at = [part.lengths() for worker in workers for part in list(worker.partitions.values())]
+    at = [worker.condition()["partitions"] for worker in workers]
     return f"receipts {receipts}, partitions {at}, {place.events('QUEUE_DISABLED')[-1:]}"
 
 

@@ -66,6 +66,7 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 1, ("status",)
     yield 1, ("why", str(planted.dialog))
     yield 2, ("why", "\x1b[31m\nerror: forged")
+    yield from doctor_calls(planted)
     yield 0, ("events",)
     yield 2, ("events", "--service", "\x1b[31m\nerror: forged")
     yield 1, ("queue", "show")
@@ -83,6 +84,7 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("check", "tests.hostile.test_commands:desk", "--catalog")
     yield 0, ("check", "tests.acceptance.services.fragile:asker")
     yield 0, ("apply", "tests.hostile.test_commands:desk", "--partitions", "1")
+    yield 2, ("apply", "tests.hostile.test_commands:desk", "--despite", "\x1b[31m\nerror: forged")
     yield 0, ("codes",)
     yield 2, ("codes", "\x1b[31m\nerror: forged")
     yield 0, ("acl", "tests.hostile.test_commands:desk")
@@ -101,6 +103,15 @@ def other_calls(out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("users", "list", *at)
     yield 2, ("users", "add", "\x1b[31m\nerror: forged", *at)
     yield 2, ("users", "remove", "\x1b[31m\nerror: forged", *at)
+
+
+def doctor_calls(planted: Planted) -> Iterator[tuple[int, tuple[str, ...]]]:
+    for seconds in (1e308, -75, "\x1b[2J"):
+        clock = {"event": "CLOCK_OFF", "service": "desk", "partition": 0, "at": 1, "seconds": seconds}
+        planted.event(json.dumps(clock).encode())
+    yield 1, ("doctor", "--role", "worker")
+    yield 2, ("doctor", "--role", "\x1b[31m\nerror: forged")
+    yield 2, ("doctor", "--stores", "\x1b[31m\nerror: forged")
 
 
 def dialog_calls(dialog: str, odd: str) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -19,7 +19,7 @@ from conversations_ops.web.redrives import Redrives
 from conversations_ops.web.users import Role, User
 from tests.hostile.support.planted_rows import REDRIVE, Planted
 from tests.hostile.support.texts import raw_in
-from tests.support.asgi import Question, answer
+from tests.support.asgi import Answer, Question, answer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 MARKUP = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}\x1b[31m\u202e'
@@ -150,3 +150,39 @@ def test_every_page_opens_and_shows_only_text(planted: Planted, desk: Desk) -> N
         assert (what, read.tags) == (what, TAGS)
         assert (what, read.runs) == (what, [])
         assert "49" not in text or "{{ 7*7 }}" in text or "7*7" not in query.decode(), what
+
+
+def test_no_page_tells_a_viewer_what_a_body_says(planted: Planted, desk: Desk) -> None:
+    """Neither the body, nor an exception that quotes it, nor a search that finds the dialog of a guessed word."""
+    secret = "card-4711-0815"
+    letter, dialog = planted.plant_secret(secret)
+    assert desk.live.look_now(60), desk.live.progress.trouble
+    app = application(desk)
+
+    def seen(path: str, token: str, query: str = "") -> Answer:
+        found = answer(app, Question(path, headers={"cookie": f"{COOKIE}={token}"}, query=query.encode()))
+        assert found.status in (200, 303), (path, found.status)
+        return found
+
+    ben = desk.sessions.begin(User("ben", Role.VIEWER, bodies=False))
+    ann = desk.sessions.begin(User("ann", Role.OPERATOR, bodies=True))
+    shown = []
+    for path, query in (
+        ("/letters", ""), ("/letters/of", "service=desk&exception=ValueError&what=Task"), (f"/letters/{letter}", ""), ("/retries", ""),
+        ("/detached", ""), ("/events", ""), ("/journal", ""), (f"/dialogs/{dialog}", ""), (f"/dialogs/{dialog}/why", ""), ("/", ""),
+        ("/dialogs", "waits=1"), ("/queues/desk", ""), ("/redrives", ""),
+    ):  # fmt: skip
+        assert (path, secret.encode() in seen(path, ben, query).body) == (path, False)
+        shown += [path] if secret.encode() in seen(path, ann, query).body else []
+    assert shown == [
+        "/letters",
+        "/letters/of",
+        f"/letters/{letter}",
+        "/events",
+        f"/dialogs/{dialog}",
+        f"/dialogs/{dialog}/why",
+    ]
+    assert seen("/dialogs", ann, f"q={secret[:9]}").headers["location"] == f"/dialogs/{dialog}"
+    found = seen("/dialogs", ben, f"q={secret[:9]}")
+    assert (found.status, str(dialog).encode() in found.body) == (200, False)
+    assert seen("/dialogs", ben, f"q={letter}").headers["location"] == f"/dialogs/{dialog}"

@@ -45,9 +45,14 @@ _CHECKED = "tests/unit/chaos/test_clean_run.py::test_a_run_in_which_the_product_
 _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
 _POOLS = "tests/simulation/test_pools.py::test_"
+_DOCTOR = "tests/unit/ops/test_doctor.py::test_"
+_INSPECTION = "tests/unit/stores/test_inspection.py::test_"
+_HANDSHAKE = "tests/unit/kafka/test_handshake.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
 _ROLES = "tests/rights/test_printed_roles.py::test_"
+_WEB = "tests/unit/ops/web/"
 _LAST_WORDS = "tests/simulation/test_last_words.py::test_"
+_METRICS = "tests/simulation/test_metrics.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
@@ -882,9 +887,78 @@ MUTATIONS = (
         "tests/simulation/test_unlimited_lifetimes.py::"
         "test_dialogs_of_an_unlimited_lifetime_stay_usable_for_a_year_and_leave_nothing[without crashes]",
     ),
+    Mutation("465-apply-goes-on-on-an-unfit-cluster", f"{_DOCTOR}apply_goes_on_only_despite_all_findings"),
+    Mutation(
+        "466-apply-ignores-the-cluster",
+        "tests/acceptance/test_doctor.py::test_apply_refuses_a_cluster_that_is_not_fit_and_changes_nothing",
+    ),
+    Mutation(
+        "467-new-topics-keep-the-default-of-one-in-sync",
+        f"{_DOCTOR}a_default_of_three_replicas_gives_new_topics_two_in_sync",
+    ),
+    Mutation(
+        "468-a-lone-acknowledgement-is-sound", f"{_DOCTOR}each_check_finds_what_is_planted_for_it[min-insync-replicas]"
+    ),
+    Mutation(
+        "469-internal-topics-are-judged-only-when-they-exist",
+        f"{_DOCTOR}a_single_broker_with_the_defaults_of_kafka_is_not_fit",
+    ),
+    Mutation("470-a-copy-in-use-is-read", f"{_INSPECTION}a_copy_whose_worker_works_is_left_alone"),
+    Mutation("471-a-scan-that-stops-is-complete", f"{_INSPECTION}a_broken_block_is_damage"),
+    Mutation(
+        "472-young-transactions-hang",
+        f"{_DOCTOR}a_transaction_that_is_not_older_than_brokers_allow_is_no_finding",
+    ),
+    Mutation("473-a-broker-is-believed-without-tls", f"{_HANDSHAKE}with_tls_a_server_without_it_is_not_believed"),
+    Mutation("474-a-silent-broker-is-waited-for", f"{_HANDSHAKE}nobody_waits_for_ever"),
     Mutation("485-a-missing-read-is-called-describe", f"{_ROLES}a_client_names_the_right_that_is_missing[0]"),
     Mutation("486-a-refused-command-names-no-right", f"{_ROLES}a_client_names_the_right_that_is_missing[1]"),
     Mutation("487-an-operator-may-not-record", f"{_ROLES}an_operator_needs_its_rights"),
     Mutation("488-apply-may-not-see-topics", f"{_ROLES}apply_needs_its_rights"),
     Mutation("489-spark-may-not-see-commands", "tests/spark/test_least_rights.py::test_spark_needs_its_rights"),
+    Mutation("492-a-viewer-acts", f"{_WEB}test_guard.py::test_a_viewer_changes_nothing_whatever_the_page_does[POST]"),
+    Mutation("493-a-form-without-its-token", f"{_WEB}test_application.py::test_no_page_that_changes_something_is_open"),
+    Mutation(
+        "494-a-form-of-another-site", f"{_WEB}test_guard.py::test_a_form_of_another_site_does_not_pass[headers2-False]"
+    ),
+    Mutation(
+        "495-a-wrong-password-counts-when-it-is-checked",
+        f"{_WEB}test_users.py::test_many_passwords_at_the_same_moment_are_no_way_around_a_pause",
+    ),
+    Mutation(
+        "496-a-viewer-searches-bodies", "tests/hostile/test_pages.py::test_no_page_tells_a_viewer_what_a_body_says"
+    ),
+    Mutation(
+        "497-a-session-lasts",
+        f"{_WEB}test_users.py::test_a_session_ends_when_nobody_uses_it_and_after_its_longest_time",
+    ),
+    Mutation(
+        "498-a-new-password-leaves-the-sessions",
+        f"{_WEB}test_users.py::test_a_new_password_ends_the_sessions_of_the_old_one",
+    ),
+    Mutation(
+        "499-an-idle-connection-stays",
+        f"{_WEB}test_connection.py::test_a_connection_without_a_whole_request_is_closed[]",
+    ),
+    Mutation("475-held-messages-are-not-counted", f"{_METRICS}a_held_message_its_wait_and_its_letter_are_told"),
+    Mutation("476-a-queue-that-is-off-is-no-metric", f"{_METRICS}a_queue_that_is_off_is_one_for_each_partition"),
+    Mutation("477-the-lag-is-what-is-committed", f"{_METRICS}the_lag_is_what_is_not_read"),
+    Mutation("478-a-long-count-is-repeated-at-once", f"{_METRICS}a_count_of_many_parks_is_not_repeated_at_once"),
+    Mutation(
+        "479-a-commit-in-doubt-is-not-counted",
+        f"{_METRICS}commits_that_fail_are_counted_by_what_became_of_them[aborted]",
+    ),
+    Mutation(
+        "480-without-the-extra-the-page-fails",
+        "tests/unit/ops/test_metrics.py::test_without_prometheus_client_the_error_names_the_extra",
+    ),
+    Mutation(
+        "481-a-partition-set-aside-is-forgotten",
+        "tests/simulation/test_refused_records.py::"
+        "test_a_record_that_its_own_topic_does_not_take_sets_its_partition_aside[state]",
+    ),
+    Mutation(
+        "482-a-duration-is-counted-where-it-does-not-belong",
+        "tests/unit/worker/test_durations.py::test_a_bound_belongs_to_the_interval_below_it[3]",
+    ),
 )

@@ -15,6 +15,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/kafka/admin.py", "APPEAR"): MACHINE,
     ("conversations/kafka/commands.py", "ANSWERED_IN"): MACHINE,
     ("conversations/kafka/commands.py", "DELIVERY_TIMEOUT"): MACHINE,
+    ("ops/conversations_ops/web/guard.py", "SPEED"): UNIT,
     ("conversations/kafka/commands.py", "WAITING"): UNIT,
     ("ops/conversations_ops/broker/broker.py", "FORMAT_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/broker.py", "START_TIMEOUT"): EMBEDDED,
@@ -32,6 +33,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/kafka/transactions.py", "COMMIT_PATIENCE"): MACHINE,
     ("conversations/kafka/transactions.py", "POLL_EVERY"): UNIT,
     ("conversations/local.py", "START_SECONDS"): MACHINE,
+    ("conversations/metrics.py", "BOUNDS"): "bounds of the intervals of histograms; nothing waits for them",
     ("conversations/poison.py", "LONGEST"): "longest delay that a policy may have; the application chooses the delays",
     (
         "conversations/worker/broken_dialogs.py",

@@ -364,7 +364,7 @@ def test_one_peer_that_is_braked_stops_the_queue_for_nobody_else() -> None:
             assert [texts(dialog) for dialog in talk(sim, 1, "good")] == [["good"]]
             assert partition.parking.bytes < 2 * few.limits.parked_bytes
         assert events(sim, "QUEUE_PAUSED") == []
-        assert not partition.lengths()["paused"]
+        assert not partition.input.paused
         assert [event["peer"] for event in events(sim, "BRAKE_ON")] == ["other"]
         broken = [dialog.error.code for dialog in loud if dialog.error is not None]
         assert len(broken) > BRAKE.dialogs
@@ -401,7 +401,7 @@ def test_a_queue_that_pauses_is_told_of_once_and_when_it_goes_on() -> None:
         talk(sim, 200, "bad", peer="other")
         sim.advance(20 * SECOND)
         (partition,) = sim.worker("moody").partitions.values()
-        assert partition.lengths()["paused"]
+        assert partition.input.paused
         (event,) = events(sim, "QUEUE_PAUSED")
         assert event["parked_bytes"] > few.limits.parked_bytes
         assert events(sim, "QUEUE_RESUMED") == []

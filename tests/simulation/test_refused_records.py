@@ -12,6 +12,7 @@ from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, STATE, e
 from conversations.testing import PeerDialog, Simulation, reading
 from tests.simulation.support.services import ECHO, NOTICES, Heard, Say
 from tests.simulation.test_decisions import events
+from tests.support.metrics import page_of
 
 LARGE = "x" * 5_000
 HOUR = timedelta(hours=1)
@@ -178,6 +179,9 @@ def test_a_record_that_its_own_topic_does_not_take_sets_its_partition_aside(kind
         (event,) = events(sim, "PARTITION_SET_ASIDE")
         assert topic(sim, "stuffed", kind) in event["why"]
         assert "max.message.bytes" in event["why"]
+        page = page_of(sim, "stuffed")
+        assert page.total("conversations_partitions_set_aside") == 1
+        assert page.total("conversations_partitions_open") == page.total("conversations_queue_partitions") - 1
 
 
 def fan(size: int, parts: int) -> tuple[Service[dict[str, Any]], list[BaseException]]:

@@ -18,6 +18,7 @@ from conversations_ops.cli import (
     declarations,
     demo,
     dialogs,
+    doctor,
     events,
     journal,
     queue,
@@ -54,6 +55,7 @@ app.add_typer(status.app)
 app.add_typer(why.app)
 app.add_typer(console.app)
 app.add_typer(users.app, name="users")
+app.add_typer(doctor.app)
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(dead_letters.retries, name="retries")
 app.add_typer(dialogs.app, name="dialogs")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import re
+import signal
 import threading
 import webbrowser
 from datetime import timedelta
@@ -43,6 +44,12 @@ def console(
     show_bodies: Annotated[
         bool, typer.Option("--viewers-see-bodies", help="Viewers see the bodies of messages, as operators do.")
     ] = False,
+    metrics: Annotated[
+        bool,
+        typer.Option(
+            "--metrics", help="Serve /metrics for Prometheus without a log-in: numbers, and names of services."
+        ),
+    ] = False,
     idle: Annotated[str, typer.Option(metavar="TIME", help="A session ends after this time without a page.")] = "30m",
     longest: Annotated[str, typer.Option(metavar="TIME", help="A session ends after this time in any case.")] = "12h",
     every: Annotated[
@@ -77,7 +84,7 @@ def console(
         host, port = _address(listen)
         if (certificate is None) != (key is None):
             raise typer.BadParameter("--certificate and --key go together")
-        where = Listen(host, port, certificate, key)
+        where = Listen(host, port, certificate, key, metrics)
         file = users_file(users)
         known = Users(file, viewers_see_bodies=show_bodies) if file.exists() else None
         if known is None and not is_local(host):
@@ -106,7 +113,17 @@ def _serve(desk: Desk, where: Listen, socket: object, address: str, *, browse: b
         desk.links.renew()
     elif browse:
         _open(address)
-    made.run(sockets=[socket])  # type: ignore[list-item]  # the socket of ``bound``
+    signal.signal(
+        signal.SIGTERM, _ended
+    )  # the server sends the signal again when it has ended, and redrives must end after that
+    try:
+        made.run(sockets=[socket])  # type: ignore[list-item]  # the socket of ``bound``
+    finally:
+        desk.redrives.close()
+
+
+def _ended(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _links(address: str, *, browse: bool) -> Links:

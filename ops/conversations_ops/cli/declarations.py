@@ -90,6 +90,13 @@ def apply(
             help="Apply a release that is refused: another program of that name, or state without a field that it had.",
         ),
     ] = False,
+    despite: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Go on although `conversations doctor` has a fatal finding of this name about the cluster. May be repeated.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Create the topics of services, correct the settings of existing topics, and write the services to the catalog.
@@ -98,24 +105,31 @@ def apply(
     is printed as a line, and so is each effect that the new release has on messages in flight. The plain topics to which services publish,
     and from which they read, belong to others: the command names the missing ones, and neither creates nor changes any.
 
+    The command changes nothing if `conversations doctor` has a fatal finding about the cluster, for example that no transaction can work.
+    --despite NAME goes on all the same, and the output says so.
+
     \b
     Examples:
       conversations apply shop.orders:service --bootstrap localhost:9092
       conversations apply shop.orders:service shop.billing:service --partitions 24 --replication 3
 
-    Exit codes: 0 done, 1 Kafka refused, 2 a service is incomplete or exists with another partition count, 3 Kafka unreachable.
+    Exit codes: 0 done, 1 Kafka refused, or the cluster has a fatal finding, 2 a service is incomplete or exists with another partition count, 3 Kafka unreachable.
     """
     given = settings_of(context)
     kafka = kafka_of(context, given)
     with failures(as_json=as_json), entered_all(targets) as found:
         from conversations.kafka import admin
+        from conversations_ops.doctor.fitness import check_names, look
 
+        check_names(despite or [])
         services = [it.service for it in found]
         for service in services:
             service.check()
         periods = _periods(given, found)
-        changes = admin.apply(
-            kafka, [service.declaration() for service in services], partitions, replication, periods=periods,
+        fitness = look(kafka, periods, targets)
+        gone_on = fitness.refuse(despite or [])
+        changes = gone_on + admin.apply(
+            kafka, [service.declaration() for service in services], partitions, fitness.replication(replication), periods=periods,
             replace=replace,
         )  # fmt: skip
         names = ", ".join(service.name for service in services)

@@ -347,12 +347,11 @@ def _drive(kafka: Kafka, made: Plan, file: Path, reason: str, as_json: bool) -> 
 
     check_reason(reason)
     journal = Journal(file, made.redrive)
-    journal.begin()
     shown = Progress(
         TextColumn(made.redrive), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn(),
         console=Console(stderr=True), transient=as_json,
     )  # fmt: skip
-    with shown:
+    with journal.alone(), shown:
         task = shown.add_task("", total=len(made.letters), told="")
 
         def tell(counts: dict[str, int]) -> None:

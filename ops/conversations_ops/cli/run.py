@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,8 @@ from conversations_ops.host.child import Ended, Spec, grace
 from conversations_ops.host.health import TIMEOUT, served
 from conversations_ops.host.slots import host_name
 from conversations_ops.host.supervisor import RunEnd, Supervisor
+from conversations_ops.metrics.exposition import CONTENT_TYPE, ExtraMissing, check_installed, exposition
+from conversations_ops.metrics.workers import of_workers
 from conversations_ops.settings.file import Line
 from conversations_ops.settings.given import Given
 
@@ -63,7 +66,8 @@ def run(
         str, typer.Option(help="Name for the workers of this machine, the same at every start. Default: the host name.")
     ] = "",
     health: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port for GET /health, /ready and /live; 0 picks a free port.")
+        int | None,
+        typer.Option(min=0, max=65535, help="Port for GET /health, /ready, /live and /metrics; 0 picks a free port."),
     ] = None,
     health_host: Annotated[str, typer.Option(help="Address on which the health page listens.")] = "127.0.0.1",
     health_timeout: Annotated[
@@ -92,7 +96,7 @@ def run(
     Examples:
       conversations run hello:greeter --bootstrap localhost:9092
       conversations run shop.orders:service shop.billing:service --workers 4 --concurrency 32
-      conversations run shop.orders:service --health 8080    # curl localhost:8080/health
+      conversations run shop.orders:service --health 8080    # curl localhost:8080/health; Prometheus reads /metrics there
       conversations run shop.orders:service --settings shop.settings --setting worker.step=2s
       CONVERSATIONS_BOOTSTRAP=kafka:9092 conversations run shop.orders:service --slot "$HOSTNAME" --log-json
 
@@ -171,10 +175,19 @@ def _supervise(specs: list[Spec], workers: int, health: tuple[str, int | None, f
     with contextlib.ExitStack() as stack:
         if port is not None:
             try:
-                page.append(stack.enter_context(served(host, port, supervisor.services, timeout)))
+                pages = served(host, port, supervisor.services, timeout, lambda: _metrics(supervisor))
+                page.append(stack.enter_context(pages))
             except OSError as error:
                 raise typer.BadParameter(f"--health {port}: {error.strerror}") from error
         return supervisor.run()
+
+
+def _metrics(supervisor: Supervisor) -> tuple[int, str, bytes]:
+    """Return the page of metrics. Without prometheus-client it says what to install."""
+    try:
+        return HTTPStatus.OK, CONTENT_TYPE, exposition(of_workers(supervisor.services()))
+    except ExtraMissing as error:
+        return HTTPStatus.NOT_IMPLEMENTED, "text/plain; charset=utf-8", f"{error}\n".encode()
 
 
 def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool) -> None:
@@ -184,7 +197,7 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
     ]
     lines.append(f"  Kafka   {spec.bootstrap}, namespace {spec.namespace}")
     lines.append(f"  state   {spec.state or 'in memory'}")
-    lines += [f"  health  {address}" for address in page]
+    lines += [f"  health  {address}\n  metrics {_where(address)}" for address in page]
     changed = supervisor.settings()
     lines += [line for service in changed for line in _changed(service, changed[service])]
     if spec.settings:
@@ -206,6 +219,15 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
         "health": page[0] if page else None,
     }
     show(data, "\n".join(lines), as_json=as_json)
+
+
+def _where(health: str) -> str:
+    """Return the address of the metrics beside an address of the health page, or why there are none."""
+    try:
+        check_installed()
+    except ExtraMissing as error:
+        return f"not served: {error}"
+    return health.removesuffix("health") + "metrics"
 
 
 def _product(given: Given, concurrency: int | None) -> list[Line]:

@@ -38,6 +38,11 @@ log = logging.getLogger("conversations.run")
 
 REPORT_EVERY = 1.0
 """Seconds between two status reports."""
+SHOWN: dict[str, Any] = {
+    "kafka": None, "clock_off_seconds": None, "brake_on": None, "brakes": None, "blocked": None, "idle_seconds": None, "restoring": None,
+    "aside": [], "queue_partitions": None, "partitions": [], "counts": {}, "durations": {}, "feeds": [],
+}  # fmt: skip
+"""Fields of a status report that the health page and the metrics have, each with its value while there is no report."""
 LEAVING = 10.0
 """Seconds for the last commit and for leaving the group. This time begins when the time for handlers (``revocation``) is over."""
 

@@ -15,6 +15,8 @@ from typing import Any
 from conversations_ops.host.supervisor import GOOD
 
 Services = Callable[[], list[dict[str, Any]]]
+Metrics = Callable[[], tuple[int, str, bytes]]
+"""Returns the status, the content type and the body of the page of metrics."""
 
 TIMEOUT = 5.0
 """Maximum duration of a connection, in seconds."""
@@ -91,10 +93,12 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
-def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -> Iterator[str]:
+def served(
+    host: str, port: int, services: Services, timeout: float = TIMEOUT, metrics: Metrics | None = None
+) -> Iterator[str]:
     """Serve ``GET /health`` in a thread, and yield its address.
 
-    ``/ready`` is the same page. ``/live`` answers 200 as long as the supervisor runs, even if workers are unhealthy. A restart of the
+    ``/ready`` is the same page. ``/metrics`` has the metrics for Prometheus. ``/live`` answers 200 as long as the supervisor runs, even if workers are unhealthy. A restart of the
     supervisor would not help: it restarts dead workers itself, and its restart would not make Kafka reachable.
 
     Args:
@@ -102,6 +106,7 @@ def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -
         port: port to listen on; 0 takes a free port.
         services: a function that returns the condition of the workers, by service. The function is called for each request.
         timeout: seconds that a connection may last.
+        metrics: a function that makes the page ``/metrics``, for each request; None if there is no such page.
 
     Raises:
         OSError: the port is taken.
@@ -114,13 +119,17 @@ def served(host: str, port: int, services: Services, timeout: float = TIMEOUT) -
                 self._answer(200, {"alive": True})
             elif asked in {"/health", "/ready"}:
                 self._answer(*verdict(services()))
+            elif asked == "/metrics" and metrics is not None:
+                self._send(*metrics())
             else:
-                self._answer(404, {"error": "only /health, /ready (the same page) and /live exist"})
+                self._answer(404, {"error": "only /health, /ready (the same page), /live and /metrics exist"})
 
         def _answer(self, status: int, data: dict[str, Any]) -> None:
-            body = json.dumps(data).encode() + b"\n"
+            self._send(status, "application/json", json.dumps(data).encode() + b"\n")
+
+        def _send(self, status: int, content_type: str, body: bytes) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

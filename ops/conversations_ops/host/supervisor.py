@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from conversations_ops.host.child import Ended, Spec
+from conversations_ops.host.child import SHOWN, Ended, Spec
 from conversations_ops.host.restarts import Restarts
 from conversations_ops.printable import counted
 
@@ -30,6 +30,8 @@ STUCK = 60.0
 ALONE = 30.0
 """Seconds. A worker that joined the group longer ago and has no partitions is ``idle``, because there are too few partitions for it."""
 GOOD = frozenset({"running", "idle"})
+STATES = ("running", "idle", "starting", "joining", "restoring", "stopping", "down", "silent", "stuck", "unreachable")
+"""All states of a worker on the health page."""
 LOADS = 5
 """If one worker is killed this many times before all targets are loaded, the run ends.
 
@@ -203,10 +205,7 @@ class Child:
             "pid": None if process is None else process.pid,
             "state": self.state(),
             "restarts": self.restarts,
-            **{name: status.get(name) for name in ("kafka", "clock_off_seconds", "brake_on")},
-            "partitions": status.get("partitions", []),
-            "counts": status.get("counts", {}),
-            "feeds": status.get("feeds", []),
+            **{name: status.get(name, default) for name, default in SHOWN.items()},
         }
 
 

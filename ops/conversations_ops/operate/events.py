@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import Ends
 from conversations.ports import Record
 from conversations.protocol.events import Event, decode_event
 from conversations.protocol.topics import events_topic
@@ -68,6 +69,24 @@ def told(kafka: Kafka, service: str = "", *, follow: bool = False) -> Iterator[l
         yield sorted(_told(follower.to_the_end(PATIENCE)), key=lambda it: it.at)
         while follow:
             yield _told(follower.poll(POLL))
+
+
+def lately(kafka: Kafka, name: str, after: int) -> list[Told]:
+    """Return the events of one name that were written at this time or later, the oldest first.
+
+    Args:
+        kafka: the cluster and namespace.
+        name: name of the events.
+        after: microseconds since 1970.
+
+    Raises:
+        LogError: the topic cannot be read.
+    """
+    topic = events_topic(kafka.namespace)
+    begin = Ends(kafka, [topic]).since(after // 1_000)
+    with Follower(kafka, [topic], begin) as follower:
+        found = _told(follower.to_the_end(PATIENCE))
+    return sorted((it for it in found if it.name == name), key=lambda it: it.at)
 
 
 def _told(records: Iterable[Record]) -> list[Told]:

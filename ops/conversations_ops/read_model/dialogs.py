@@ -113,17 +113,18 @@ def _found(row: Sequence[object]) -> Found:
     return it._replace(state=State(it.state), closed=bool(it.closed))
 
 
-def search(file: File, text: str, limit: int = PAGE) -> list[Found]:
+def search(file: File, text: str, limit: int = PAGE, *, bodies: bool = True) -> list[Found]:
     """Return sides by the begin of the id, by the begin of the key, by the name of a letter, or by text in a body that waits.
 
-    At most ``limit`` sides are returned, in this order of the ways to find them.
+    At most ``limit`` sides are returned, in this order of the ways to find them. Without ``bodies``, no body is searched: whoever may not
+    see bodies could else guess them, word by word.
     """
     text = text.strip()
     if not text:
         return []
     found: dict[tuple[str, bytes], Found] = {}
     with file.explained():
-        for way in (_by_id, _by_key, _by_letter, _by_body):
+        for way in (_by_id, _by_key, _by_letter, *((_by_body,) if bodies else ())):
             for it in way(file.connection, text, limit - len(found)):
                 found.setdefault((it.service, it.own), it)
             if len(found) >= limit:

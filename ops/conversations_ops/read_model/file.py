@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -13,7 +13,13 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations_ops.cache import FIX, cache_directory, writable
 
+<<<<<<< HEAD
 VERSION = 3
+=======
+DIRECTORY = "read-model"
+"""Name of its directory in the cache directory."""
+VERSION = 2
+>>>>>>> origin/main
 """Version of the tables. A file of another version is thrown away."""
 BUSY = 9.0
 """Seconds to wait for another process that writes the same file."""
@@ -102,9 +108,25 @@ def path_of(kafka: Kafka, directory: Path | None = None) -> Path:
     Raises:
         NoDirectory: the directory cannot be made or written.
     """
-    base = writable(cache_directory() / "read-model" if directory is None else directory, FIX)
+    return writable(cache_directory() / DIRECTORY if directory is None else directory, FIX) / file_name(kafka)
+
+
+def file_name(kafka: Kafka) -> str:
+    """Return the name of the file for a namespace of a cluster."""
     cluster = hashlib.sha256(kafka.bootstrap.encode()).hexdigest()[:16]
-    return base / f"{cluster}.{kafka.namespace}.sqlite"
+    return f"{cluster}.{kafka.namespace}.sqlite"
+
+
+def damage(path: Path) -> str:
+    """Return why SQLite cannot read the file; empty if it can, or if another process has the file locked. The file is not changed."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            ((found,),) = connection.execute("PRAGMA quick_check(1)")
+    except sqlite3.OperationalError:
+        return ""
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return "" if found == "ok" else str(found)
 
 
 class File:

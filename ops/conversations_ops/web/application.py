@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
@@ -11,8 +12,10 @@ from starlette.exceptions import HTTPException as Failure
 from starlette.staticfiles import StaticFiles
 
 from conversations.errors import DeclarationError, LogError
+from conversations_ops.metrics.exposition import CONTENT_TYPE, exposition
+from conversations_ops.metrics.services import of_services
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.guard import Guard
+from conversations_ops.web.guard import PUBLIC, Guard
 from conversations_ops.web.pages import decisions, detached, dialogs, events, letters, login, overview, queues, redrives
 from conversations_ops.web.rendering import STATIC, Pages, session_of
 from conversations_ops.web.sessions import is_form_of
@@ -34,9 +37,17 @@ async def check_form(request: Request) -> None:
         raise HTTPException(403, "The form is too old. Go back, load the page again, and repeat.")
 
 
-def application(desk: Desk, *, secure: bool = False) -> Guard:
-    """Return the web console as an ASGI application. ``secure`` is True if it is reached over TLS."""
-    app = FastAPI(title="conversations", docs_url=None, redoc_url=None, openapi_url=None)
+def application(desk: Desk, *, secure: bool = False, open_metrics: bool = False) -> Guard:
+    """Return the web console as an ASGI application.
+
+    Args:
+        desk: what the pages work with.
+        secure: True if the console is reached over TLS.
+        open_metrics: True if the page for Prometheus needs no session.
+    """
+    app = FastAPI(
+        title="conversations", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False
+    )  # a redirect would name the host that the request names
     pages = Pages(desk)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.include_router(login.routes(desk, pages, secure=secure))
@@ -48,8 +59,14 @@ def application(desk: Desk, *, secure: bool = False) -> Guard:
         trouble = desk.live.progress.trouble
         return PlainTextResponse("the read model is not up to date\n" if trouble else "ok\n", 503 if trouble else 200)
 
+    @app.get("/metrics")
+    def metrics() -> Response:
+        with desk.live.file() as file:
+            return Response(exposition(of_services(file)), headers={"content-type": CONTENT_TYPE})
+
     _explain(app, pages)
-    return Guard(app, desk.sessions, desk.knows, secure=secure)
+    public = (*PUBLIC, "/metrics") if open_metrics else PUBLIC
+    return Guard(app, desk.sessions, desk.knows, public=public, secure=secure)
 
 
 def _explain(app: FastAPI, pages: Pages) -> None:
@@ -71,6 +88,12 @@ def _explain(app: FastAPI, pages: Pages) -> None:
     @app.exception_handler(DeclarationError)
     def out_of_reach(request: Request, error: Exception) -> HTMLResponse:
         return pages.page(request, "failure.html", 503, number=503, said=str(error))
+
+    @app.exception_handler(sqlite3.DatabaseError)
+    def damaged(request: Request, error: Exception) -> HTMLResponse:
+        log.warning("the read model is damaged: %s", error)
+        said = "The read model is damaged. The console makes it anew from Kafka. Load the page again in a moment."
+        return pages.page(request, "failure.html", 503, number=503, said=said)
 
     @app.exception_handler(Exception)
     def unexpected(request: Request, error: Exception) -> HTMLResponse:

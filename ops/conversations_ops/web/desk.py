@@ -18,6 +18,8 @@ from conversations_ops.web.users import Role, User, Users
 
 CHECKS = 2
 """Maximum number of passwords that are checked at once, because each check needs memory and time."""
+LOG_INS = 8
+"""Maximum number of people who log in at once. The others are told to try again, so that pages keep their threads."""
 TIMELINES = 64
 """Maximum number of timelines that are kept."""
 NOTICES = 1_000
@@ -126,7 +128,7 @@ class Desk:
         self.redrives = redrives
         self.sessions, self.pauses = Sessions(lengths), Pauses(lengths)
         self.notices, self.timelines = Notices(), Timelines(kafka)
-        self.checks = BoundedSemaphore(CHECKS)
+        self.checks, self.log_ins = BoundedSemaphore(CHECKS), BoundedSemaphore(LOG_INS)
 
     def knows(self, user: User) -> bool:
         """Return True if a user who has logged in is still a user. The owner of the process always is."""

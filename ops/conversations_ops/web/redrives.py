@@ -6,6 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -24,6 +25,8 @@ MANY = 4
 """Maximum number of redrives that run in this process at the same time."""
 LOOK = 30.0
 """Seconds that the read model may take to be up to date before a plan is made."""
+GRACE = 8.0
+"""Seconds that redrives may take to end when the console ends."""
 LARGEST = 200_000_000
 """Maximum number of bytes of a plan file that is read."""
 
@@ -33,7 +36,7 @@ class Redrives:
 
     def __init__(self, live: Live, directory: Path) -> None:
         self._live, self._kafka, self._directory = live, live.kafka, directory
-        self._running: dict[str, Thread] = {}
+        self._running: dict[str, tuple[Thread, Drive]] = {}
         self._lock = Lock()
 
     def make(self, selector: Selector, care: Care, by: str) -> Plan:
@@ -86,34 +89,48 @@ class Redrives:
     def runs(self, redrive: str) -> bool:
         """Return True if this process carries the plan out now."""
         with self._lock:
-            thread = self._running.get(redrive)
-        return thread is not None and thread.is_alive()
+            it = self._running.get(redrive)
+        return it is not None and it[0].is_alive()
 
     def start(self, plan: Plan, by: str, reason: str) -> None:
         """Carry a plan out in a thread, or continue it.
 
         Raises:
-            DeclarationError: it runs already, too many run, or nothing is left to do.
+            DeclarationError: it runs already, here or in another process, too many run, nothing is left to do, or its files fail.
         """
         journal = Journal(self._file(plan.redrive), plan.redrive)
         with self._lock:
-            self._running = {name: it for name, it in self._running.items() if it.is_alive()}
+            self._running = {name: it for name, it in self._running.items() if it[0].is_alive()}
             if plan.redrive in self._running:
                 raise DeclarationError(f"{plan.redrive} runs already")
             if len(self._running) >= MANY:
                 raise DeclarationError(f"{MANY} redrives run in this console already: wait until one of them has ended")
-            if journal.is_over(plan.letters):
-                raise DeclarationError(f"{plan.redrive} is done, nothing is left to do")
-            journal.begin()
-            thread = Thread(target=self._run, args=(plan, journal, by, reason), name=plan.redrive, daemon=True)
-            self._running[plan.redrive] = thread
-        thread.start()
+            with ExitStack() as stack:
+                stack.enter_context(journal.alone())
+                if journal.is_over(plan.letters):
+                    raise DeclarationError(f"{plan.redrive} is done, nothing is left to do")
+                drive = Drive(self._kafka, plan, journal, Decision(Action.RETRY, by, reason), lambda _counts: None)
+                thread = Thread(target=_run, args=(drive, stack.pop_all()), name=plan.redrive, daemon=True)
+            self._running[plan.redrive] = thread, drive
+            thread.start()
 
-    def _run(self, plan: Plan, journal: Journal, by: str, reason: str) -> None:
-        try:
-            Drive(self._kafka, plan, journal, Decision(Action.RETRY, by, reason), lambda _counts: None).run()
-        except Exception:
-            log.exception("%s ended with an error; it can be continued", plan.redrive)
+    def close(self) -> None:
+        """Let the redrives of this process end. They can be continued. Wait up to ``GRACE`` seconds until they have told it."""
+        ends = time.monotonic() + GRACE
+        with self._lock:
+            running = list(self._running.values())
+        for _, drive in running:
+            drive.halt()
+        for thread, _ in running:
+            thread.join(max(ends - time.monotonic(), 0))
 
     def _file(self, redrive: str) -> Path:
         return self._directory / f"{redrive}.json"
+
+
+def _run(drive: Drive, held: ExitStack) -> None:
+    with held:
+        try:
+            drive.run()
+        except Exception:
+            log.exception("%s ended with an error; it can be continued", drive.plan.redrive)

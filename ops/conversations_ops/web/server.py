@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import uvicorn
 
 from conversations.errors import DeclarationError
 from conversations_ops.web.application import application
+from conversations_ops.web.connection import Connection
 from conversations_ops.web.desk import Desk
 
 CONNECTIONS = 200
@@ -28,6 +30,8 @@ class Listen(NamedTuple):
     """File with the certificate for TLS; None for no TLS."""
     key: Path | None = None
     """File with the private key of the certificate."""
+    open_metrics: bool = False
+    """True if the page for Prometheus needs no session."""
 
     @property
     def secure(self) -> bool:
@@ -42,7 +46,10 @@ class Listen(NamedTuple):
 
 def is_local(host: str) -> bool:
     """Return True if only programs on this machine reach an address."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def bound(listen: Listen) -> socket.socket:
@@ -72,9 +79,9 @@ def server(desk: Desk, listen: Listen) -> uvicorn.Server:
     """
     try:
         config = uvicorn.Config(
-            application(desk, secure=listen.secure), log_config=None, access_log=False, server_header=False, date_header=True,
+            application(desk, secure=listen.secure, open_metrics=listen.open_metrics), log_config=None, access_log=False, server_header=False, date_header=True,
             limit_concurrency=CONNECTIONS, timeout_keep_alive=10, timeout_graceful_shutdown=GRACE, proxy_headers=False, lifespan="off",
-            ws="none", ssl_certfile=listen.certificate, ssl_keyfile=listen.key,
+            ws="none", http=Connection, ssl_certfile=listen.certificate, ssl_keyfile=listen.key,
         )  # fmt: skip
         config.load()
     except OSError as error:

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import timedelta
-from threading import Lock
+from threading import Lock, RLock
 from typing import NamedTuple
 
 from conversations_ops.web.users import User
@@ -93,25 +93,43 @@ def _hash(token: str) -> str:
 
 
 class Pauses:
-    """Pauses before the next attempt to log in, by name and by address. They double with each wrong password."""
+    """Pauses before the next attempt to log in, by name and by address. They double with each wrong password.
+
+    Guesses at a name from elsewhere do not lock out its user: an address from which a name has logged in is not held up by the pause of
+    the name, only by its own.
+    """
 
     def __init__(self, lengths: Lengths | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._longest, self._clock = (lengths or Lengths()).pause.total_seconds(), clock
         self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()
         """Number of wrong passwords, and the end of the pause, by name or address."""
-        self._lock = Lock()
+        self._right: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """Names and addresses that have logged in, the earliest first."""
+        self._lock = RLock()
 
-    def left(self, *whom: str) -> float:
+    def attempt(self, name: str, address: str) -> float:
+        """Return the seconds that remain of a pause. If none remains, return 0, and count a wrong password until ``right`` takes it back.
+
+        It is counted before it is checked, because many passwords may be sent at the same moment.
+        """
+        with self._lock:
+            left = self.left(name, address)
+            if not left:
+                self.wrong(name, address)
+            return left
+
+    def left(self, name: str, address: str) -> float:
         """Return the seconds that remain of the longest pause of a name and an address; 0 if there is none."""
         now = self._clock()
         with self._lock:
-            return max(max((self._wrong.get(it, (0, 0.0))[1] - now for it in whom), default=0.0), 0.0)
+            whom = (address,) if (name, address) in self._right else (name, address)
+            return max(0.0, *(self._wrong.get(it, (0, 0.0))[1] - now for it in whom))
 
-    def wrong(self, *whom: str) -> None:
+    def wrong(self, name: str, address: str) -> None:
         """Note a wrong password of a name and an address."""
         now = self._clock()
         with self._lock:
-            for it in whom:
+            for it in (name, address):
                 count, until = self._wrong.pop(it, (0, 0.0))
                 count = 1 if until and now - until > self._longest else count + 1
                 pause = 0.0 if count < FREE else min(2.0 ** min(count - FREE, 20), self._longest)
@@ -119,8 +137,12 @@ class Pauses:
             while len(self._wrong) > MANY:
                 self._wrong.popitem(last=False)
 
-    def right(self, *whom: str) -> None:
-        """Forget the wrong passwords of a name and an address."""
+    def right(self, name: str, address: str) -> None:
+        """Forget the wrong passwords of a name and an address, and remember that they belong together."""
         with self._lock:
-            for it in whom:
+            for it in (name, address):
                 self._wrong.pop(it, None)
+            self._right[name, address] = None
+            self._right.move_to_end((name, address))
+            while len(self._right) > MANY:
+                self._right.popitem(last=False)

@@ -45,7 +45,9 @@ class User(NamedTuple):
     name: str
     role: Role
     bodies: bool
-    """True if the user may see the bodies of messages."""
+    """True if the user may see the bodies of messages, and the texts of exceptions."""
+    mark: str = ""
+    """It changes with the password, so that a new password ends the sessions that began with the old one."""
 
     @property
     def decides(self) -> bool:
@@ -75,7 +77,7 @@ class Users:
         return self._user(name, known) if fits and known is not None else None
 
     def has(self, user: User) -> bool:
-        """Return True if the file has this user now, with the same role. A file that cannot be read has no user."""
+        """Return True if the file has this user now, with the same role and password. A file that cannot be read has no user."""
         try:
             known = self._now().get(user.name)
         except DeclarationError as error:
@@ -132,7 +134,8 @@ class Users:
 
     def _user(self, name: str, known: Mapping[str, Any]) -> User:
         role = Role(known["role"])
-        return User(name, role, role is Role.OPERATOR or self._viewers_see_bodies)
+        mark = hashlib.sha256(str(known["password"]).encode()).hexdigest()
+        return User(name, role, role is Role.OPERATOR or self._viewers_see_bodies, mark)
 
 
 def _hashed(password: str, salt: bytes) -> str:

@@ -67,18 +67,40 @@ class Planted:
         row = PartitionRow(off="operator", off_since=10**18, off_by=TEXT, off_reason=TEXT)
         self.put(topic, rows.PARTITION, encode_partition(row))
 
-    def _plant_parked(self, topic: str, dialog: UUID, offset: int) -> None:
+    def plant_secret(self, secret: str) -> tuple[str, UUID]:
+        """Add a failed message whose body, exception and stack trace have a secret, and an event. Return its letter and its dialog."""
+        dialog, text = uuid4(), secret.encode()
+        self._plant_parked(service_topic(self.kafka.namespace, DESK, STATE), dialog, 11, secret)
+        ours: dict[str, str | bytes | None] = {
+            names.REASON: b"handler-failed", names.SOURCE_TOPIC: f"x.{DESK}.queue", names.SOURCE_OFFSET: b"11", names.FAILED_AT: b"9" * 15,
+            names.SEQUENCE: b"0", names.EXCEPTION: b"ValueError", names.EXCEPTION_MESSAGE: text, names.STACK: text,
+            names.CONVERSATION: str(dialog), names.MESSAGE_TYPE: b"Task",
+        }  # fmt: skip
+        self.put(service_topic(self.kafka.namespace, DESK, DEAD_LETTER), b"k", text, [*ours.items()])
+        for field in ("failure", "why"):
+            told = {"event": "GAVE_UP", "service": DESK, "conversation": str(dialog), field: f"ValueError: {secret}"}
+            self.event(json.dumps(told).encode())
+        return f"{DESK}.queue-0-11", dialog
+
+    def _plant_parked(self, topic: str, dialog: UUID, offset: int, text: str = TEXT) -> None:
         own = rows.identity(dialog.bytes, initiator=False)
         endpoint = Endpoint(
             dialog.bytes, False, contract="Tasks", service=DESK, peer="clerk", key=str(dialog), peer_key=str(dialog),
             expires_at=NEVER,
         )  # fmt: skip
         self.put(topic, rows.ENDPOINT + own, rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)))
-        park = rows.ParkRow(due=NEVER, next=2, size=5, since=10**18, ticket=3, failure=f"ValueError{TEXT}: {TEXT}")
+        park = rows.ParkRow(
+            due=NEVER,
+            next=2,
+            size=5,
+            since=10**18,
+            ticket=3,
+            failure=f"ValueError{text if text == TEXT else ''}: {text}",
+        )
         self.put(topic, rows.PARK + own, rows.encode_park(park))
         prefix = Prefix(dialog.bytes, True, "Tasks", "clerk", DESK, str(dialog), False, 0, -1)
         task = Envelope(
-            prefix, Kind.MESSAGE, 0, -1, message_type="Task", content_type="application/json", body=TEXT.encode()
+            prefix, Kind.MESSAGE, 0, -1, message_type="Task", content_type="application/json", body=text.encode()
         )
         head = rows.WaitingRow(f"x.{DESK}.queue", offset, 0, True, 4, b"k", b"", encode(task))
         self.put(topic, rows.numbered(rows.PARKED, own, 0), rows.encode_waiting(head))
@@ -130,7 +152,13 @@ class Planted:
     def _plant_catalog(self) -> None:
         topic = catalog_topic(self.kafka.namespace)
         entry = json.dumps(
-            {"partitions": 1, "accepts": {TEXT: {TEXT: [TEXT]}}, "initiates": 5, "retries": [TEXT]}
+            {
+                "partitions": 1,
+                "accepts": {TEXT: {TEXT: [TEXT]}},
+                "initiates": 5,
+                "retries": [TEXT],
+                "publishes": ["", TEXT, "x" * 300],
+            }
         ).encode()
         self.put(topic, b"service/ghost", entry)
         self.put(topic, f"service/{TEXT}".encode(), entry)

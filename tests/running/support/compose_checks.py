@@ -23,8 +23,6 @@ OTHER_LISTENERS = {"inter.broker.listener.name", "listener.security.protocol.map
 """Settings in which the container differs from the embedded broker: other containers have a listener of their own."""
 PORTS = {"prometheus": "9090", "grafana": "3000"}
 """Ports of programs that are not ours, by service."""
-COMING = {"./ops/grafana/provisioning.yml"}
-"""Files that are mounted, and that this tree may not have yet."""
 
 
 def ours(compose: Found) -> dict[str, Found]:
@@ -147,7 +145,7 @@ def mounts_what_is_there(compose: Found) -> Iterator[str]:
             source = volume.split(":")[0]
             mounted.add(source)
             if source.startswith("."):
-                if not (ROOT / source).exists() and source not in COMING:
+                if not (ROOT / source).exists():
                     yield f"{name}: there is no file {source}"
                 if not volume.endswith(":ro"):
                     yield f"{name}: {source} can be written"

@@ -90,7 +90,7 @@ def test_the_page_is_served_at_health_and_nowhere_else() -> None:
         with urllib.request.urlopen(address, timeout=5) as answer:
             assert json.load(answer) == {"healthy": True, "services": page("running")}
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(address.replace("health", "metrics"), timeout=5)
+            urllib.request.urlopen(address.replace("health", "nowhere"), timeout=5)
         with caught.value:
             assert caught.value.code == 404
 

@@ -107,6 +107,10 @@ class Drive:
                 self._publish(partial(RedriveEnded, end=end.value))
         return end
 
+    def halt(self) -> None:
+        """Let the run end soon, as if it were asked to stop. Another thread may call this."""
+        self._stopped = True
+
     def _drive(self) -> End:
         if not self._await_sent():
             return End.CANARY_FAILED
@@ -201,7 +205,7 @@ class Drive:
     def _take(self, events: Iterable[Event], *, stops: bool) -> None:
         for event in events:
             if isinstance(event, RedriveStop) and event.redrive == self.plan.redrive:
-                self._stopped = stops
+                self._stopped = self._stopped or stops
             elif isinstance(event, Returned | CommandRefused):
                 self._hear(event)
 

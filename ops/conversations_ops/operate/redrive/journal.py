@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from conversations.errors import DeclarationError
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.plan import PlannedLetter
 
@@ -38,6 +41,24 @@ class Journal:
         """
         with self.path.open("a", encoding="utf-8") as file:
             file.write("\n" if file.tell() else "")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Begin, and run a block in this process alone: two runs of one plan would try two canaries at once. The end of a process ends it.
+
+        Raises:
+            DeclarationError: another process of this machine carries the plan out, or the file cannot be written.
+        """
+        with ExitStack() as stack:
+            try:
+                self.begin()
+                file = stack.enter_context(self.path.open("a", encoding="utf-8"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DeclarationError(f"{self.path.stem} runs already, in another process of this machine") from None
+            except OSError as error:
+                raise DeclarationError(f"{self.path}: {error.strerror}") from error
+            yield
 
     def read(self) -> dict[str, Entry]:
         """Return the last outcome and the last command of each letter. Lines that a crash cut off are left out."""

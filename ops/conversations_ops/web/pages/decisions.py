@@ -25,6 +25,8 @@ WAIT = 20.0
 """Seconds that a decision waits for the owner of the dialog, and then for the outcome of the message."""
 LOOK = 5.0
 """Seconds that the next page waits for the read model to have the decision."""
+CONTEXT = 20
+"""Lines before and after a change that a comparison shows."""
 Reason = Annotated[str, Form(max_length=500)]
 _DONE = {
     Outcome.HANDLED: ("good", "The message was handled, and what waited behind it goes on."),
@@ -149,5 +151,19 @@ def _trouble(it: Parked, body: str) -> str:
 
 def _diff(old: str | None, new: str) -> list[tuple[str, str]]:
     """Return the lines of a comparison, each with ``+``, ``-`` or a blank."""
-    found = difflib.ndiff((old or "").splitlines(), new.splitlines())
-    return [(line[0], line[2:]) for line in found if line[0] != "?"][:2_000]
+    before, after = (old or "").splitlines(), new.splitlines()
+    found: list[tuple[str, str]] = []
+    # Whole lines only: to compare the characters of many lines that look alike takes minutes.
+    for what, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
+        if what != "equal":
+            found += [*(("-", it) for it in before[a:b]), *(("+", it) for it in after[c:d])]
+        elif b - a <= 2 * CONTEXT:
+            found += [(" ", it) for it in before[a:b]]
+        else:
+            left_out = (" ", f"… {b - a - 2 * CONTEXT:,} lines that stay")
+            found += [
+                *((" ", it) for it in before[a : a + CONTEXT]),
+                left_out,
+                *((" ", it) for it in before[b - CONTEXT : b]),
+            ]
+    return [*found[:2_000], *([(" ", f"… {len(found) - 2_000:,} more lines")] if len(found) > 2_000 else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Any
 from uuid import UUID
@@ -20,8 +21,9 @@ from conversations_ops.read_model.events import events_of
 from conversations_ops.read_model.letters import letters_of
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
+from conversations_ops.web.hidden import events_for, letters_for, sides_for
 from conversations_ops.web.picture import SHOWN, picture
-from conversations_ops.web.rendering import Pages, clock
+from conversations_ops.web.rendering import Pages, clock, session_of
 from conversations_ops.why.causes import causes, next_command
 from conversations_ops.why.collected import facts_of
 
@@ -45,7 +47,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         with desk.live.file() as file:
             names = service_names(file)
             if q.strip():
-                found = Page(search(file, q), b"")
+                found = Page(search(file, q, bodies=session_of(request).user.bodies), b"")
                 if len({it.conversation for it in found.sides}) == 1 and request.headers.get("x-live") is None:
                     return RedirectResponse(f"/dialogs/{found.sides[0].conversation}", 303)
             else:
@@ -63,6 +65,8 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             if not sides:
                 raise HTTPException(404, _unknown(name))
             events, kept = events_of(file, sides[0].name), letters_of(file, sides[0].name)
+        user = session_of(request).user
+        sides, events, kept = sides_for(user, sides), events_for(user, events), letters_for(user, kept)
         drawn, trouble = None, ""
         try:
             found = desk.timelines.of(sides)
@@ -83,6 +87,8 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
                 facts = facts_of(desk.kafka, file, conversation)
             except LookupError as error:
                 raise HTTPException(404, str(error)) from error
+        user = session_of(request).user
+        facts = replace(facts, sides=sides_for(user, facts.sides), letters=letters_for(user, facts.letters))
         found = causes(facts, clock)
         return pages.page(request, "why.html", name=facts.sides[0].name, causes=found, command=next_command(found))
 

@@ -10,7 +10,8 @@ from fastapi.responses import Response
 from conversations_ops.read_model.events import PAGE, Event, Wanted, events, names
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.rendering import Pages
+from conversations_ops.web.hidden import events_for
+from conversations_ops.web.rendering import Pages, session_of
 
 
 def routes(desk: Desk, pages: Pages) -> APIRouter:
@@ -25,7 +26,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             found = events(file, Wanted(service, name, before=before))
             services, known = service_names(file), names(file)
         return pages.page(
-            request, "events.html", title="Events", events=found, service=service, name=name, services=services, names=known, more=_more(found)
+            request, "events.html", title="Events", events=events_for(session_of(request).user, found), service=service, name=name, services=services, names=known, more=_more(found)
         )  # fmt: skip
 
     @router.get("/journal")
@@ -33,7 +34,14 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         with desk.live.file() as file:
             found = events(file, Wanted(service, by_person=True, before=before))
             services = service_names(file)
-        return pages.page(request, "journal.html", events=found, service=service, services=services, more=_more(found))
+        return pages.page(
+            request,
+            "journal.html",
+            events=events_for(session_of(request).user, found),
+            service=service,
+            services=services,
+            more=_more(found),
+        )
 
     return router
 

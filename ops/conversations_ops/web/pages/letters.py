@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from conversations.bodies import JSON
+from conversations.errors import LogError
 from conversations.protocol.codes import POISON
 from conversations.protocol.parked import Parked
 from conversations_ops.operate.open_letters import kept_letter
@@ -16,6 +17,7 @@ from conversations_ops.operate.reasons import WHY
 from conversations_ops.read_model.letters import Waits, Wanted, groups, heads, kept_letters, parked_letter
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
+from conversations_ops.web.hidden import failed_for, letters_for
 from conversations_ops.web.rendering import Pages, session_of
 
 
@@ -28,7 +30,13 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         with desk.live.file() as file:
             found = groups(file, Waits.PERSON, service)
             names = service_names(file)
-        return pages.page(request, "letters.html", groups=found, service=service, services=names)
+        return pages.page(
+            request,
+            "letters.html",
+            groups=[failed_for(session_of(request).user, it) for it in found],
+            service=service,
+            services=names,
+        )
 
     @router.get("/letters/of")
     def of_group(
@@ -46,7 +54,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         return pages.page(
             request,
             "group.html",
-            letters=found,
+            letters=[failed_for(session_of(request).user, it) for it in found],
             service=service,
             exception=exception,
             what=what,
@@ -60,10 +68,15 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             kept = kept_letters(file, name)
         if it is None and not kept:
             raise HTTPException(404, f"There is no letter {name[:200]}.")
-        bytes_of = kept_letter(desk.kafka, name) if kept else None
-        sees = session_of(request).user.bodies
+        bytes_of, trouble = None, ""
+        try:
+            bytes_of = kept_letter(desk.kafka, name) if kept else None
+        except LogError as error:
+            trouble = str(error)
+        user = session_of(request).user
+        sees, stack = user.bodies, bytes_of.letter.stack if bytes_of and user.bodies else ""
         return pages.page(
-            request, "letter.html", name=name, it=it, kept=kept, reasons=WHY, stack=bytes_of.letter.stack if bytes_of else "",
+            request, "letter.html", name=name, trouble=trouble, it=it and failed_for(user, it), kept=letters_for(user, kept), reasons=WHY, stack=stack,
             body=_body(it, bytes_of) if sees else None, sees=sees, code=POISON.number, description=POISON.text,
         )  # fmt: skip
 
@@ -74,7 +87,8 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         with desk.live.file() as file:
             found = heads(file, Wanted(Waits.RETRY, service, after=(since, after)))
             of, names = groups(file, Waits.RETRY, service), service_names(file)
-        return pages.page(request, "retries.html", letters=found, groups=of, service=service, services=names)
+        seen = [failed_for(session_of(request).user, it) for it in found]
+        return pages.page(request, "retries.html", letters=seen, groups=of, service=service, services=names)
 
     return router
 

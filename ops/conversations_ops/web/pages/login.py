@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
+from conversations_ops.printable import one_line
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.guard import COOKIE
+from conversations_ops.web.guard import COOKIE, network
 from conversations_ops.web.rendering import Pages
-from conversations_ops.web.users import LONGEST, User
+from conversations_ops.web.users import LONGEST, User, Users
 
+log = logging.getLogger("conversations.ops")
 Text = Annotated[str, Form(max_length=LONGEST)]
 
 
@@ -41,22 +44,12 @@ def routes(desk: Desk, pages: Pages, *, secure: bool) -> APIRouter:
     ) -> Response:
         if desk.users is None:
             return pages.page(request, "login.html", 403, to="/", trouble="", by_link=True)
-        address = request.client.host if request.client else ""
-        whom = f"name {name}", f"address {address}"
-        left = desk.pauses.left(*whom)
-        if left:
-            trouble = f"Too many wrong passwords. Try again in {math.ceil(left)} s."
-            page = pages.page(request, "login.html", 429, to=_local(to), trouble=trouble, by_link=False)
-            page.headers["retry-after"] = str(math.ceil(left))
-            return page
-        with desk.checks:
-            user = desk.users.check(name, password)
-        if user is None:
-            desk.pauses.wrong(*whom)
-            trouble = "The name or the password is wrong."
-            return pages.page(request, "login.html", 403, to=_local(to), trouble=trouble, by_link=False)
-        desk.pauses.right(*whom)
-        return begun(user, to)
+        if not desk.log_ins.acquire(blocking=False):
+            return later(request, to, "Too many people log in at this moment. Try again.", 1)
+        try:
+            return checked(request, desk.users, name, password, to)
+        finally:
+            desk.log_ins.release()
 
     @router.post("/logout")
     def log_out(request: Request) -> Response:
@@ -64,6 +57,27 @@ def routes(desk: Desk, pages: Pages, *, secure: bool) -> APIRouter:
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(COOKIE)
         return answer
+
+    def checked(request: Request, users: Users, name: str, password: str, to: str) -> Response:
+        address = network(request.client.host if request.client else "")
+        whom = f"name {name}", f"address {address}"
+        left = math.ceil(desk.pauses.attempt(*whom))
+        if left:
+            return later(request, to, f"Too many wrong passwords. Try again in {left} s.", left)
+        with desk.checks:
+            user = users.check(name, password)
+        if user is None:
+            log.warning("a wrong password for %s from %s", one_line(name), address)
+            trouble = "The name or the password is wrong."
+            return pages.page(request, "login.html", 403, to=_local(to), trouble=trouble, by_link=False)
+        log.info("%s has logged in from %s", user.name, address)
+        desk.pauses.right(*whom)
+        return begun(user, to)
+
+    def later(request: Request, to: str, trouble: str, seconds: int) -> Response:
+        page = pages.page(request, "login.html", 429, to=_local(to), trouble=trouble, by_link=False)
+        page.headers["retry-after"] = str(seconds)
+        return page
 
     def begun(user: User, to: str) -> Response:
         answer = RedirectResponse(_local(to), 303)

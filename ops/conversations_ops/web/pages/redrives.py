@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 from fastapi import APIRouter, Form, HTTPException, Request
@@ -19,6 +20,8 @@ from conversations_ops.web.desk import Desk
 from conversations_ops.web.pages.decisions import LOOK
 from conversations_ops.web.rendering import Pages, session_of
 
+LOST = 10.0
+"""Seconds without news after which a redrive does not run any more. One that runs tells its progress every two seconds."""
 Reason = Annotated[str, Form(max_length=500)]
 
 
@@ -32,7 +35,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         waiting = [name for name in desk.redrives.plans() if name not in found]
         return pages.page(
             request, "redrives.html", redrives=sorted(found.values(), key=lambda it: it.started, reverse=True), waiting=waiting,
-            final=[it.value for it in Outcome if it.final],
+            final=[it.value for it in Outcome if it.final], lost=LOST * 1_000_000,
         )  # fmt: skip
 
     @router.post("/redrives")
@@ -76,8 +79,13 @@ def _one(desk: Desk, pages: Pages, router: APIRouter) -> None:
         over = sum(outcomes.get(it.value, 0) for it in Outcome if it.final)
         return pages.page(
             request, "redrive.html", name=name, made=made, found=found, total=total, outcomes=outcomes, over=over,
-            runs_here=desk.redrives.runs(name), was_started=made is not None and desk.redrives.was_started(name),
+            runs=desk.redrives.runs(name) or (found is not None and found.end is None and not _is_lost(found)), was_started=made is not None and desk.redrives.was_started(name),
         )  # fmt: skip
+
+
+def _is_lost(it: Known) -> bool:
+    """Return True if the process that carried out a redrive has ended without a word, so that somebody must continue it."""
+    return time.time() - it.news / 1_000_000 > LOST
 
 
 def _acting(desk: Desk, router: APIRouter) -> None:

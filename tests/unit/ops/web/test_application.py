@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,18 @@ import pytest
 from fastapi.routing import APIRoute
 
 from conversations import Kafka
+from conversations.errors import DeclarationError
+from conversations_ops.operate.redrive.journal import Journal
+from conversations_ops.operate.redrive.plan import Care, Plan, PlannedLetter, to_json
+from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.read_model.live import Live
 from conversations_ops.web.application import application
-from conversations_ops.web.desk import Desk
-from conversations_ops.web.guard import COOKIE, Guard
+from conversations_ops.web.desk import LOG_INS, Desk
+from conversations_ops.web.guard import COOKIE, FORM, LARGEST, Guard
+from conversations_ops.web.pages.decisions import CONTEXT, _diff
 from conversations_ops.web.pages.login import _local
 from conversations_ops.web.redrives import Redrives
-from conversations_ops.web.users import Role, User, Users
+from conversations_ops.web.users import Role, Users
 from tests.support.asgi import Answer, Question, answer
 
 NOWHERE = Kafka("127.0.0.1:1")
@@ -27,6 +34,7 @@ class Web:
     """A console whose Kafka is out of reach."""
 
     def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.users = Users(directory / "users.json")
         self.users.add("ann", Role.OPERATOR, WORD)
         self.users.add("ben", Role.VIEWER, WORD)
@@ -35,8 +43,7 @@ class Web:
         self.guard: Guard = application(self.desk)
 
     def session(self, name: str) -> str:
-        role = Role.OPERATOR if name == "ann" else Role.VIEWER
-        return self.desk.sessions.begin(User(name, role, bodies=role is Role.OPERATOR))
+        return self.desk.sessions.begin(next(it for it in self.users.all() if it.name == name))
 
     def ask(self, path: str, method: str = "GET", token: str = "", body: bytes = b"") -> Answer:
         headers = {"cookie": f"{COOKIE}={token}", "content-type": "application/x-www-form-urlencoded"}
@@ -116,6 +123,129 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(web: Web) -> None
     assert web.ask("/queues", token=token).status == 303
 
 
+def test_people_who_log_in_at_once_leave_threads_for_the_pages(web: Web) -> None:
+    for _ in range(LOG_INS):
+        assert web.desk.log_ins.acquire(blocking=False)
+    right = f"name=ann&password={WORD}".replace(" ", "+").encode()
+    found = web.ask("/login", "POST", body=right)
+    assert (found.status, found.headers["retry-after"]) == (429, "1")
+    web.desk.log_ins.release()
+    assert web.ask("/login", "POST", body=right).status == 303
+    assert web.ask("/login", "POST", body=b"name=ann&password=guess").status == 403
+    assert web.ask("/login", "POST", body=right).status == 303  # each of them left again
+
+
+def test_no_answer_repeats_the_host_that_a_request_names(web: Web) -> None:
+    ann = web.session("ann")
+    for path in ("/dialogs/", "/health/", "/login/", "/letters/"):
+        found = answer(web.guard, Question(path, headers={"cookie": f"{COOKIE}={ann}", "host": "evil.example"}))
+        assert (path, found.status) == (path, 404)
+        assert b"evil" not in found.body
+
+
+def test_a_body_that_is_too_large_is_said_to_be(web: Web) -> None:
+    parts = [b"a=" + b"x" * 100_000 + b"&"] * (LARGEST // 100_000 + 1)
+    headers = {"cookie": f"{COOKIE}={web.session('ann')}", "content-type": FORM}
+    found = answer(web.guard, Question("/letters/x/edit", "POST", headers, parts))
+    assert (found.status, b"a request has at most" in found.body) == (413, True)
+
+
+def test_a_read_model_that_is_damaged_is_no_fault_of_the_page(web: Web) -> None:
+    with web.desk.live.file() as file:
+        path = file.path
+    path.write_bytes(b"no database at all" * 1_000)
+    found = web.ask("/dialogs", token=web.session("ann"))
+    assert (found.status, b"made anew" in found.body or b"makes it anew" in found.body) == (503, True)
+
+
+def test_a_letter_is_shown_although_kafka_is_out_of_reach(web: Web) -> None:
+    row = (
+        "desk",
+        0,
+        1,
+        "desk.queue-0-7",
+        "x.desk.queue",
+        7,
+        "breach",
+        "ValueError",
+        "bad text",
+        "",
+        1,
+        0,
+        "Task",
+        5,
+        "",
+        0,
+        "",
+        "",
+        1,
+    )
+    with web.desk.live.file() as file, file.transaction() as connection:
+        connection.execute(f"INSERT INTO letters VALUES ({','.join('?' * len(row))})", row)
+    found = web.ask("/letters/desk.queue-0-7", token=web.session("ann"))
+    assert (found.status, b"bad text" in found.body, b"cannot be read now" in found.body) == (200, True, True)
+    assert b"has no body" not in found.body  # nobody knows
+
+
+def test_a_redrive_without_news_can_be_continued(web: Web) -> None:
+    """Its console was killed, so that no event tells its end."""
+    ann, name = web.session("ann"), "rd-abcdef01"
+    letters = (PlannedLetter("desk.queue-0-7", "desk", 3, "ValueError", 0),)
+    plan = Plan(name, "n", "now", "ann", Selector("desk", "ValueError", "Task"), Care(3, 20.0, 3), letters)
+    (web.directory / f"{name}.json").write_text(to_json(plan))
+    now = time.time_ns() // 1_000
+    for offset, at in enumerate((now, now - 20_000_000)):
+        told = {
+            "event": "REDRIVE_STARTED",
+            "redrive": name,
+            "at": at,
+            "by": "ann",
+            "reason": "x",
+            "letters": 1,
+            "outcomes": {},
+        }
+        with web.desk.live.file() as file, file.transaction() as connection:
+            connection.execute(
+                "INSERT INTO events VALUES (?, ?, 'REDRIVE_STARTED', '', '', '', 'ann', ?)",
+                (offset, at, json.dumps(told)),
+            )
+        page = web.ask(f"/redrives/{name}", token=ann).body
+        every = web.ask("/redrives", token=ann).body
+        runs = offset == 0
+        assert (b"/stop" in page, b"/start" in page) == (runs, not runs)
+        assert (b"no news" in page, b"no news" in every) == (not runs, not runs)
+
+
+def test_two_processes_do_not_carry_out_one_plan(tmp_path: Path) -> None:
+    one, two = (Journal(tmp_path / "rd-1.json", "rd-1") for _ in range(2))
+    with one.alone(), pytest.raises(DeclarationError, match="rd-1 runs already"), two.alone():
+        pass
+    with two.alone():
+        pass
+    (tmp_path / "rd-2.journal").mkdir()
+    with pytest.raises(DeclarationError, match="directory"), Journal(tmp_path / "rd-2.json", "rd-2").alone():
+        pass
+
+
+def test_a_comparison_of_many_lines_that_look_alike_is_quick_and_shows_each_change() -> None:
+    old = [f"line {n} of many" for n in range(3_000)]
+    assert len(_diff("\n".join(old), "\n".join(it.replace("many", "mony") for it in old))) == 2_001
+    new = [*old[:2_500], "changed", *old[2_501:]]
+    found = _diff("\n".join(old), "\n".join(new))
+    assert ("-", old[2_500]) in found
+    assert ("+", "changed") in found
+    assert len(found) == 2 + 2 * (1 + 2 * CONTEXT)
+
+
 @pytest.mark.parametrize("to", ["//evil", "http://evil", "/\\evil", "javascript:1", "", "/a\nb", "\\/evil", "/\t/evil"])
 def test_a_log_in_never_leads_elsewhere(to: str) -> None:
     assert _local(to) == "/"
+
+
+def test_metrics_are_open_only_if_somebody_wants_it(web: Web) -> None:
+    assert web.ask("/metrics").status == 303
+    assert web.ask("/metrics", token=web.session("ben")).status == 200
+    guard = application(web.desk, open_metrics=True)
+    found = answer(guard, Question("/metrics"))
+    assert (found.status, found.headers["content-type"].split(";")[0]) == (200, "text/plain")
+    assert answer(guard, Question("/dialogs")).status == 303

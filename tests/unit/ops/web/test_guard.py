@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from conversations_ops.web.guard import ADDRESSES, BURST, COOKIE, LARGEST, PER_SECOND, Guard, Rates
+from conversations_ops.web import guard
+from conversations_ops.web.guard import ADDRESSES, BURST, COOKIE, FORM, LARGEST, PER_SECOND, STRANGER, Guard, Rates
 from conversations_ops.web.sessions import Sessions
 from conversations_ops.web.users import Role, User
 from tests.support.asgi import NONE, Answer, Question, answer
@@ -55,7 +57,7 @@ def test_without_a_session_only_the_log_in_and_the_style_sheet_are_there() -> No
     assert door.knock("/dialogs", "DELETE").status == 401
     for path in ("/login", "/static/console.css", "/health"):
         assert (path, door.knock(path).body) == (path, b"nobody")
-    for path in ("/loginx", "/static", "/staticx/", "/LOGIN", "//login", "/login/x"):
+    for path in ("/loginx", "/static", "/staticx/", "/LOGIN", "//login", "/login/x", "/healthx", "/health/x"):
         assert (path, door.knock(path).status) == (path, 303)
 
 
@@ -110,6 +112,65 @@ def test_a_request_is_not_larger_than_allowed_whatever_it_says() -> None:
     assert door.knock("/x", "POST", token=token, headers={"content-length": "many"}).status == 413
     assert door.knock("/x", "POST", token=token, parts=(half, half)).status == 413
     assert door.knock("/x", "POST", token=token, parts=(half, b"")).status == 200
+
+
+def test_a_stranger_sends_no_more_than_a_name_and_a_password() -> None:
+    door = Door()
+    for path in ("/login", "/health", "/x"):
+        assert door.knock(path, "POST", headers={"content-length": str(STRANGER + 1)}).status == 413
+    assert door.knock("/login", "POST", parts=(bytes(STRANGER), b"")).status == 200
+    assert door.knock("/login", "POST", parts=(bytes(STRANGER), b"x")).status == 413
+
+
+def test_a_request_with_two_lengths_is_refused() -> None:
+    found = Door().knock("/login", headers={"content-length": "4", "transfer-encoding": "chunked"})
+    assert (found.status, found.headers["connection"]) == (400, "close")
+
+
+@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/json", "text/plain", ""])
+def test_a_form_has_one_content_type(kind: str) -> None:
+    door = Door()
+    token = door.sessions.begin(ANN)
+    assert door.knock("/x", "POST", token=token, headers={"content-type": kind}).status == 415
+    assert door.knock("/x", "POST", token=token, headers={"content-type": f"{FORM}; charset=utf-8"}).status == 200
+
+
+def test_a_body_that_comes_too_slowly_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "PATIENCE", 0.05)
+
+    async def never() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def read() -> None:
+        receive = guard._limited(never, 10)
+        with pytest.raises(guard.Refused) as refused:
+            await receive()
+        assert refused.value.status_code == 408
+
+    asyncio.run(asyncio.wait_for(read(), 10))
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [("1.2.3.4", "1.2.3.4"), ("::ffff:1.2.3.4", "1.2.3.4"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64"), ("fe80::1%eth0", "fe80::/64"),
+     ("", ""), ("a name", "a name")],
+)  # fmt: skip
+def test_one_machine_is_one_address_although_it_has_many_of_ipv6(address: str, same: str) -> None:
+    assert guard.network(address) == same
+
+
+def test_addresses_of_one_machine_share_a_rate() -> None:
+    door = Door()
+    assert {door.knock("/login", address=f"2001:db8::{n:x}").status for n in range(BURST)} == {200}
+    assert door.knock("/login", address="2001:db8::ffff").status == 429
+
+
+def test_cookies_of_other_programs_do_not_hide_the_session() -> None:
+    door = Door()
+    token = door.sessions.begin(ANN)
+    for other in ('a={"b": 1}', "a b=c", "=", '"', "x" * 9_000):
+        assert door.knock(headers={"cookie": f"{other}; {COOKIE}={token}; z=1"}).body == b"ann"
 
 
 def test_every_answer_has_the_headers_for_the_browsers_protections() -> None:
