@@ -102,7 +102,7 @@ def _part(connection: sqlite3.Connection, wanted: Wanted, service: str, state: S
     if wanted.waits:
         index, more = "sides_that_wait", " AND (parked > 0 OR delayed > 0)"
     elif wanted.failed:
-        index, more = "sides_by_state", " AND code <> 0"
+        index, more = "sides_with_error", " AND code <> 0"
     sql = f"SELECT {_COLUMNS} FROM sides INDEXED BY {index} WHERE service = ? AND state = ? AND own < ?{more} ORDER BY own DESC"  # noqa: S608 - constants
     for row in connection.execute(sql, (service, int(state), wanted.before or _LAST)):
         yield _found(row)

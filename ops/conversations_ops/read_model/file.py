@@ -13,13 +13,9 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations_ops.cache import FIX, cache_directory, writable
 
-<<<<<<< HEAD
-VERSION = 3
-=======
 DIRECTORY = "read-model"
 """Name of its directory in the cache directory."""
-VERSION = 2
->>>>>>> origin/main
+VERSION = 3
 """Version of the tables. A file of another version is thrown away."""
 BUSY = 9.0
 """Seconds to wait for another process that writes the same file."""
@@ -64,6 +60,7 @@ CREATE TABLE parked (
 CREATE INDEX parked_by_letter ON parked (letter);
 CREATE INDEX parked_groups ON parked (service, exception, what, since, letter, due, queue_off, behind, deadline);
 CREATE INDEX parked_for_a_person ON parked (service, since, letter) WHERE due IS NULL;
+CREATE INDEX parked_by_queue ON parked (service, partition) WHERE queue_off;
 CREATE INDEX parked_for_a_retry ON parked (service, since, letter) WHERE due IS NOT NULL;
 CREATE TABLE letters (
   service TEXT NOT NULL, partition INTEGER NOT NULL, at_offset INTEGER NOT NULL, letter TEXT NOT NULL, topic TEXT NOT NULL,
@@ -91,6 +88,10 @@ CREATE INDEX events_by_person ON events (at_offset) WHERE by <> '';
 
 
 _LARGEST = 2**63 - 1
+_CACHE = 64 * 1024
+"""Kibibytes of pages that a connection keeps. With SQLite's 2 MB, each new row of a large file reads pages that were there before."""
+_LOG = 16_384
+"""Number of pages in the write-ahead log (64 MB) at which SQLite copies them into the file. A page that changed often is copied once."""
 
 
 def stored(value: object) -> object:
@@ -193,6 +194,8 @@ def _connected(path: Path) -> sqlite3.Connection:
         path.chmod(0o600)  # the rows have the bodies of messages that wait
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # the file is only a copy
+        connection.execute(f"PRAGMA cache_size = -{_CACHE}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG}")
         _make(connection)
     except BaseException:
         connection.close()
