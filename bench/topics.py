@@ -60,7 +60,9 @@ def fill_dated(bootstrap: str, records: Iterable[tuple[int, Filling]]) -> None:
     for number, (at, (topic, partition, key, value, headers)) in enumerate(records):
         while True:
             try:
-                produce(topic, value, key, partition, lambda e, _: failures.append(e) if e else None, at, headers=headers)
+                produce(
+                    topic, value, key, partition, lambda e, _: failures.append(e) if e else None, at, headers=headers
+                )
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -91,7 +91,9 @@ def sheets(found: Found) -> list[Sheet]:
         f"{found['letters'] // 5:,} open letters and {found['letters'] // 2:,} events, in two services of 4 partitions. "
         f"{asked} requests of each page, on varied ids, words and positions."
     )
-    goal = f"Slower than {GOAL} ms at p95: {', '.join(late)}." if late else f"Every page answers within {GOAL} ms at p95."
+    goal = (
+        f"Slower than {GOAL} ms at p95: {', '.join(late)}." if late else f"Every page answers within {GOAL} ms at p95."
+    )
     it = found["catching_up"]
     reading = (
         f"{it['records']:,}", f"{it['seconds']:.0f}", f"{it['records'] / it['seconds']:,.0f}", f"{it['cpu_seconds']:.0f}",

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from bench.topics import Filling
 from conversations import Kafka
@@ -38,7 +39,9 @@ GOLDEN = 0x9E3779B97F4A7C15F39CC0605CEDC835
 BEHIND = 2
 """Number of records behind each failed message."""
 EXCEPTIONS = ("Timeout", "ValueError", "LookupError", "CardRefused", "HTTPError", "KeyError", "OSError", "NoRate")
-STACK = "".join(f'  File "/srv/billing/step_{n}.py", line {n}, in step_{n}\n    return step_{n + 1}(it)\n' for n in range(9))
+STACK = "".join(
+    f'  File "/srv/billing/step_{n}.py", line {n}, in step_{n}\n    return step_{n + 1}(it)\n' for n in range(9)
+)
 _DATED = {"message.timestamp.type": "CreateTime", "retention.ms": "-1"}
 
 
@@ -137,7 +140,9 @@ class Planted:
             yield from self._sent(number, BILLING, REPLY, 0)
         for service in (ORDERS, BILLING):
             endpoint = self._endpoint(number, service, fails=fails)
-            yield self._row(number, service, rows.ENDPOINT, rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)))
+            yield self._row(
+                number, service, rows.ENDPOINT, rows.encode_endpoint(endpoint, rows.encode_constant(endpoint))
+            )
 
     def _endpoint(self, number: int, service: str, *, fails: bool) -> Endpoint:
         key, begins = self.key(number), service == ORDERS
@@ -217,7 +222,7 @@ class Planted:
             prefix, Kind.MESSAGE, seq, -1, message_type=what, content_type="application/json", body=body(number, seq)
         )
 
-    def _sent(self, number: int, by: str, what: str, seq: int) -> Iterator[Dated]:
+    def _sent(self, number: int, by: str, what: str, seq: int) -> Generator[Dated, None, int]:
         """Make a record of a queue, and return its offset."""
         it = self._said(number, by, what, seq)
         topic, partition = self._topic(it.prefix.to_service, QUEUE), self._partition(number)

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -148,28 +148,28 @@ def measured(site: Site, visits: Sequence[Visit]) -> dict[str, Any]:
 
 def journeys(planted: Planted, count: int) -> dict[str, list[Visit]]:
     """Return ``count`` visits of each kind of page, on varied ids, words and positions."""
-    return {
-        name: [visit(planted, at) for at in range(count)]
-        for name, visit in {
-            "overview": lambda _, __: Visit("/", BILLING),
-            "dialogs": _dialogs,
-            "dialogs, begin of an id": _by_id,
-            "dialogs, a key": _by_key,
-            "dialogs, a word of one body": _by_word,
-            "dialogs, a word of every body": lambda _, __: Visit("/dialogs?q=at+the+door", ORDERS),
-            "dialogs, a word of no body": lambda _, at: Visit(f"/dialogs?q=nobody-{at}", "nobody-"),
-            "groups of held messages": lambda _, at: Visit("/letters?service=billing" if at % 2 else "/letters", EXCEPTIONS[0]),
-            "one group": _group,
-            "one letter": lambda it, at: Visit(f"/letters/{quote(_some(it.waiting, at).name)}", "step_8"),
-            "one dialog": lambda it, at: _dialog(it, _some(range(it.dialogs), at)),
-            "a dialog that waits": lambda it, at: _dialog(it, _some(it.waiting, at).dialog),
-            "open letters": lambda it, at: Visit(f"/detached?begin={_some(range(it.open_letters - 10), at)}", AGAIN),
-            "one open letter": lambda it, at: Visit(f"/letters/{quote(_some(it.detached, at).name)}", AGAIN),
-            "retries": _retries,
-            "events": _events,
-            "journal": lambda it, at: Visit(f"/journal?before={_some(range(it.events // 2, it.events), at)}", "INC-"),
-        }.items()
+    kinds: dict[str, Callable[[Planted, int], Visit]] = {
+        "overview": lambda _, __: Visit("/", BILLING),
+        "dialogs": _dialogs,
+        "dialogs, begin of an id": _by_id,
+        "dialogs, a key": _by_key,
+        "dialogs, a word of one body": _by_word,
+        "dialogs, a word of every body": lambda _, __: Visit("/dialogs?q=at+the+door", ORDERS),
+        "dialogs, a word of no body": lambda _, at: Visit(f"/dialogs?q=nobody-{at}", "nobody-"),
+        "groups of held messages": lambda _, at: Visit(
+            "/letters?service=billing" if at % 2 else "/letters", EXCEPTIONS[0]
+        ),
+        "one group": _group,
+        "one letter": lambda it, at: Visit(f"/letters/{quote(_some(it.waiting, at).name)}", "step_8"),
+        "one dialog": lambda it, at: _dialog(it, _some(range(it.dialogs), at)),
+        "a dialog that waits": lambda it, at: _dialog(it, _some(it.waiting, at).dialog),
+        "open letters": lambda it, at: Visit(f"/detached?begin={_some(range(it.open_letters - 10), at)}", AGAIN),
+        "one open letter": lambda it, at: Visit(f"/letters/{quote(_some(it.detached, at).name)}", AGAIN),
+        "retries": _retries,
+        "events": _events,
+        "journal": lambda it, at: Visit(f"/journal?before={_some(range(it.events // 2, it.events), at)}", "INC-"),
     }
+    return {name: [visit(planted, at) for at in range(count)] for name, visit in kinds.items()}
 
 
 def _some(things: Sequence[Any], at: int) -> Any:
@@ -179,7 +179,15 @@ def _some(things: Sequence[Any], at: int) -> Any:
 
 def _dialogs(it: Planted, at: int) -> Visit:
     some = it.id(_some(range(it.dialogs // 2, it.dialogs), at)).hex()
-    wanted = ("", "service=orders", "state=conversing", "waits=1", "failed=1", "service=billing&waits=1", "state=closed")[at % 7]
+    wanted = (
+        "",
+        "service=orders",
+        "state=conversing",
+        "waits=1",
+        "failed=1",
+        "service=billing&waits=1",
+        "state=closed",
+    )[at % 7]
     return Visit(f"/dialogs?{wanted}{f'&before={some}00' if at % 2 else ''}", "/dialogs/")
 
 

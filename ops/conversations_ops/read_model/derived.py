@@ -47,7 +47,7 @@ _MOST = 2**31
 _OPEN = f"""
 SELECT peer, count(*), sum(min(pending, {_MOST})), sum(min(delayed, {_MOST})), sum(min(parked, {_MOST})), sum(delayed > 0) FROM sides
 WHERE service = ? AND partition = ? AND closed = 0 AND own IN
-"""
+"""  # noqa: S608 - a constant
 _ADD = """
 INSERT INTO sums VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET open = open + excluded.open, pending = pending + excluded.pending,
 delayed = delayed + excluded.delayed, parked = parked + excluded.parked, kept_back = kept_back + excluded.kept_back

@@ -120,11 +120,12 @@ def _write_letters(connection: sqlite3.Connection, where: Where, records: Sequen
         )  # fmt: skip
 
 
+# Without statistics, SQLite would search all letters of the partition for each new one.
 _LAST = """
-SELECT exception, message FROM letters WHERE service = ? AND partition = ? AND topic = ? AND offset = ? AND is_last
+SELECT exception, message FROM letters INDEXED BY letters_by_source WHERE service = ? AND partition = ? AND topic = ? AND offset = ? AND is_last
 """
 _OLDER = """
-UPDATE letters SET is_last = 0 WHERE service = ? AND partition = ? AND topic = ? AND offset = ? AND is_last
+UPDATE letters INDEXED BY letters_by_source SET is_last = 0 WHERE service = ? AND partition = ? AND topic = ? AND offset = ? AND is_last
 """
 
 
