@@ -6,13 +6,14 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import islice, product
 from typing import NamedTuple
 from uuid import UUID
 
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
+from conversations.protocol.topics import STATE
 from conversations_ops.operate.dialogs import Side
 from conversations_ops.read_model.derived import sides_of
 from conversations_ops.read_model.file import File
@@ -159,14 +160,23 @@ def _by_letter(connection: sqlite3.Connection, text: str, limit: int) -> Iterato
     yield from _of(connection, owns, limit)
 
 
-_BODIES = """
-SELECT DISTINCT own FROM rows WHERE own <> x'' AND substr(key, 1, 1) IN (?, ?, ?, ?) AND instr(value, ?) > 0 LIMIT ?
-"""
+_BODIES = "SELECT own FROM rows WHERE service = ? AND partition = ? AND key >= ? AND key < ? AND own <> x'' AND instr(value, ?) > 0"
 _WAIT = (rows.PARKED, rows.HELD, rows.WAITING, rows.DELAYED)
 
 
 def _by_body(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
-    owns = {own for (own,) in connection.execute(_BODIES, (*_WAIT, text.encode(), limit))} if len(text) > 2 else set()
+    """Search the rows of the kinds that wait. The key begins with the kind, so that no other row is read."""
+    owns: set[bytes] = set()
+    if len(text) <= 2:
+        return
+    places = connection.execute("SELECT service, partition FROM places WHERE kind = ?", (STATE,)).fetchall()
+    for place, kind in product(places, _WAIT):
+        for (own,) in connection.execute(_BODIES, (*place, kind, bytes([kind[0] + 1]), text.encode())):
+            owns.add(own)
+            if len(owns) >= limit:
+                break
+        if len(owns) >= limit:
+            break
     yield from _of(connection, owns, limit)
 
 
