@@ -61,7 +61,13 @@ def fill_dated(bootstrap: str, records: Iterable[tuple[int, Filling]]) -> None:
         while True:
             try:
                 produce(
-                    topic, value, key, partition, lambda e, _: failures.append(e) if e else None, at, headers=headers
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    lambda e, _: failures.append(e) if e else None,
+                    timestamp=at,
+                    headers=headers,
                 )
                 break
             except BufferError:

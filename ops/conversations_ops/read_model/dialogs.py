@@ -117,7 +117,8 @@ def _found(row: Sequence[object]) -> Found:
 def search(file: File, text: str, limit: int = PAGE, *, bodies: bool = True) -> list[Found]:
     """Return sides by the begin of the id, by the begin of the key, by the name of a letter, or by text in a body that waits.
 
-    At most ``limit`` sides are returned, in this order of the ways to find them. Without ``bodies``, no body is searched: whoever may not
+    At most ``limit`` sides are returned, in this order of the ways to find them. Bodies are searched only if nothing else is found, because
+    this reads all of them. Without ``bodies``, no body is searched: whoever may not
     see bodies could else guess them, word by word.
     """
     text = text.strip()
@@ -128,7 +129,7 @@ def search(file: File, text: str, limit: int = PAGE, *, bodies: bool = True) -> 
         for way in (_by_id, _by_key, _by_letter, *((_by_body,) if bodies else ())):
             for it in way(file.connection, text, limit - len(found)):
                 found.setdefault((it.service, it.own), it)
-            if len(found) >= limit:
+            if len(found) >= limit or (found and way is _by_letter):
                 break
     return list(found.values())
 
@@ -162,6 +163,8 @@ def _by_letter(connection: sqlite3.Connection, text: str, limit: int) -> Iterato
 
 _BODIES = "SELECT own FROM rows WHERE service = ? AND partition = ? AND key >= ? AND key < ? AND own <> x'' AND instr(value, ?) > 0"
 _WAIT = (rows.PARKED, rows.HELD, rows.WAITING, rows.DELAYED)
+_MAPPED = 4 * 2**30
+"""Bytes of the file that are mapped into memory for a search in bodies, which takes a third less time then. Other questions read few pages."""
 
 
 def _by_body(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
@@ -169,6 +172,7 @@ def _by_body(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[
     owns: set[bytes] = set()
     if len(text) <= 2:
         return
+    connection.execute(f"PRAGMA mmap_size = {_MAPPED}")
     places = connection.execute("SELECT service, partition FROM places WHERE kind = ?", (STATE,)).fetchall()
     for place, kind in product(places, _WAIT):
         for (own,) in connection.execute(_BODIES, (*place, kind, bytes([kind[0] + 1]), text.encode())):
