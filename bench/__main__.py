@@ -75,6 +75,7 @@ def bench(
     resending   10,000 dialogs that break and carry on with new dialogs
     parking     throughput beside parked dialogs, a retry storm, a million parked messages, a redrive
     scale       a million open dialogs
+    console     pages of the web console over a million dialogs and a hundred thousand failed messages
     spark       dialogs read in Spark, compared with a plain read: batches, streams, other ways, more dialogs
 
     With the standard sizes, the figures of a part go into bench/results.json, bench/pictures and docs/performance.md.

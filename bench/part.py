@@ -49,6 +49,7 @@ HOMES: Mapping[str, str] = {
     "resending": "bench.resending.part",
     "parking": "bench.parking.part",
     "scale": "bench.scale.part",
+    "console": "bench.console.part",
     "spark": "bench.spark.part",
 }
 """Modules with a ``PART``, in the order in which they are run."""

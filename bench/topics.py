@@ -42,16 +42,33 @@ def fill(bootstrap: str, records: Iterable[Filling]) -> None:
     Raises:
         KafkaException: a record was refused.
     """
+    fill_dated(bootstrap, ((0, record) for record in records))
+
+
+def fill_dated(bootstrap: str, records: Iterable[tuple[int, Filling]]) -> None:
+    """Append records in order, each with its time in milliseconds since 1970 (0 for now), and wait until all are durable.
+
+    Raises:
+        KafkaException: a record was refused.
+    """
     producer = Producer({
         "bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "batch.size": 500_000,
         "compression.type": "lz4", "queue.buffering.max.messages": 1_000_000, "log_level": 3,
     })  # fmt: skip
     failures: list[KafkaError] = []
     produce: Any = producer.produce
-    for number, (topic, partition, key, value, headers) in enumerate(records):
+    for number, (at, (topic, partition, key, value, headers)) in enumerate(records):
         while True:
             try:
-                produce(topic, value, key, partition, lambda e, _: failures.append(e) if e else None, headers=headers)
+                produce(
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    lambda e, _: failures.append(e) if e else None,
+                    timestamp=at,
+                    headers=headers,
+                )
                 break
             except BufferError:
                 producer.poll(0.1)

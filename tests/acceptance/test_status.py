@@ -106,14 +106,24 @@ def made_anew(model: Model) -> None:
         "UPDATE places SET next = 1000000",
     ):
         model.change(ghost)
+        model.change("UPDATE sums SET open = open + 1")
         assert model.look() != truth, "the ghost is seen"
+        assert ghosts(model) == 1
         model.change(reason)
         assert model.look() == truth, reason
+        assert ghosts(model) == 0, reason
     model.change(ghost)
+    model.change("UPDATE sums SET open = open + 1")
     model.change("PRAGMA user_version = 99")
     assert model.look() == truth
     model.path().write_bytes(b"not a database " * 1_000)
     assert model.look() == truth
+
+
+def ghosts(model: Model) -> int:
+    with File(model.path()) as file:
+        ((count,),) = file.connection.execute("SELECT count(*) FROM sides WHERE own = x'00'")
+    return int(count)
 
 
 def interrupted(model: Model) -> None:

@@ -961,4 +961,12 @@ MUTATIONS = (
         "482-a-duration-is-counted-where-it-does-not-belong",
         "tests/unit/worker/test_durations.py::test_a_bound_belongs_to_the_interval_below_it[3]",
     ),
+    Mutation(
+        "490-a-side-is-summed-again",
+        "tests/unit/ops/test_read_model.py::test_the_sums_are_those_of_the_open_sides_whatever_happened_before",
+    ),
+    Mutation(
+        "491-a-page-waits-for-the-receipt-of-its-head",
+        f"{_WEB}test_server.py::test_what_is_written_to_a_connection_leaves_at_once",
+    ),
 )

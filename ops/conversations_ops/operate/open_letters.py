@@ -7,13 +7,14 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from conversations.config import Kafka
 from conversations.errors import UndecodableRecord
 from conversations.headers import read_headers
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.follow import Follower
+from conversations.kafka.restore import BoundedReader
 from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.command import Settle, Source, to_partition
@@ -34,6 +35,10 @@ FOREIGN = {
 _CODE = re.compile(rb"-?[0-9]{1,9}")
 TOGETHER = 500
 """Maximum number of letters that one command closes."""
+
+
+ONE = 5.0
+"""Seconds that reading one letter may take."""
 
 
 class OpenLetter(NamedTuple):
@@ -142,6 +147,23 @@ def kept_letter(kafka: Kafka, name: str) -> KeptLetter | None:
     service = name.rpartition(".")[0]
     found = _kept(kafka, service) if service and services(kafka, service) else []
     return next((it for it in found if it.letter.letter == name), None)
+
+
+def letter_at(kafka: Kafka, service: str, partition: int, offset: int) -> OpenLetter | None:
+    """Return the letter at an offset of the dead-letter topic of a service, and read nothing else; None if Kafka has deleted it.
+
+    Raises:
+        LogError: the topic cannot be read.
+    """
+    topic = service_topic(kafka.namespace, service, DEAD_LETTER)
+    reader = BoundedReader(kafka, topic, partition, offset, offset + 1, ONE)
+    try:
+        while not reader.done:
+            for record in cast("list[Record]", reader.read_records(1, ONE)):
+                return letter_in(service, record) if record.offset() == offset else None
+    finally:
+        reader.close()
+    return None
 
 
 def close(kafka: Kafka, letters: Sequence[OpenLetter], outcome: str, request: Request) -> None:

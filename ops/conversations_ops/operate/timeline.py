@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import NamedTuple, cast
 
@@ -84,6 +85,9 @@ class Timeline(NamedTuple):
 def timeline(kafka: Kafka, sides: Sequence[Side], limits: Limits | None = None) -> Timeline:
     """Read the envelopes of a dialog. ``sides`` are its known sides; a side that is not known has no partition to read.
 
+    The reading of a queue ends with the part of it that has the last envelope that the other side has sent. So a repetition that came much
+    later is not found. If the other side is not known, the queue is read to its end.
+
     Raises:
         LogError: a queue cannot be read.
     """
@@ -91,8 +95,10 @@ def timeline(kafka: Kafka, sides: Sequence[Side], limits: Limits | None = None) 
     deadline = time.monotonic() + limits.seconds
     steps: list[Step] = []
     acknowledgements, complete = 0, True
+    spans = _spans(kafka, sides)
     for it in sides:
-        reading = _Reading(kafka, it, limits, deadline)
+        sent = next((other.sent for other in sides if other.initiator != it.initiator), None)
+        reading = _Reading(kafka, (it, sent), spans[it.service, it.partition], (limits, deadline))
         found = list(reading.steps())
         acknowledgements += sum(step.kind is Kind.ACK for step in found)
         steps += _fates(it, [step for step in found if step.kind is not Kind.ACK])
@@ -101,33 +107,53 @@ def timeline(kafka: Kafka, sides: Sequence[Side], limits: Limits | None = None) 
     return Timeline(steps[: limits.steps], acknowledgements, complete and len(steps) <= limits.steps)
 
 
+def _spans(kafka: Kafka, sides: Sequence[Side]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the offsets between which the envelopes to each side are, by service and partition. All queues are asked at once."""
+    topics = {it.service: service_topic(kafka.namespace, it.service, QUEUE) for it in sides}
+    if not topics:
+        return {}
+    ends = Ends(kafka, topics.values())
+    began = min(it.began or 0 for it in sides)
+    first = ends.since(max(began // 1_000 - EARLIER, 0))
+    last = ends.decided()
+    places = {(it.service, it.partition): (topics[it.service], it.partition) for it in sides}
+    return {name: (first[place], last[place]) for name, place in places.items()}
+
+
 class _Reading:
     """The reading of the queue partition of one side."""
 
-    def __init__(self, kafka: Kafka, side: Side, limits: Limits, deadline: float) -> None:
+    def __init__(
+        self, kafka: Kafka, of: tuple[Side, int | None], span: tuple[int, int], until: tuple[Limits, float]
+    ) -> None:
         self.complete = True
-        self._kafka, self._side, self._limits, self._deadline = kafka, side, limits, deadline
+        self._kafka, self._span = kafka, span
+        self._side, self._sent = of
+        self._limits, self._deadline = until
 
     def steps(self) -> Iterator[Step]:
         """Yield the envelopes to this side in the order of the log."""
         side, topic = self._side, service_topic(self._kafka.namespace, self._side.service, QUEUE)
-        ends = Ends(self._kafka, [topic])
-        place = topic, side.partition
-        first = ends.since(max((side.began or 0) // 1_000 - EARLIER, 0))[place]
-        reader = BoundedReader(self._kafka, topic, side.partition, first, ends.decided()[place])
+        reader = BoundedReader(self._kafka, topic, side.partition, *self._span)
         kept = read = 0
+        seen: set[int] = set()
         try:
-            while not reader.done:
+            while not reader.done and not (read and self._has_all(seen)):
                 if time.monotonic() > self._deadline or read >= self._limits.records or kept >= self._limits.steps:
                     self.complete = False
                     return
                 records = cast("list[Record]", reader.read_records(min(BATCH, self._limits.records - read)))
                 read += len(records)
                 for step in _steps_in(records, side):
-                    kept += step.kind is not Kind.ACK
+                    if step.kind is not Kind.ACK:
+                        kept += 1
+                        seen.add(step.number)
                     yield step
         finally:
             reader.close()
+
+    def _has_all(self, seen: AbstractSet[int]) -> bool:
+        return self._sent is not None and seen >= set(range(min(self._sent, self._limits.steps + 1)))
 
 
 def _steps_in(records: Iterable[Record], side: Side) -> Iterator[Step]:

@@ -29,6 +29,7 @@ def derive(connection: sqlite3.Connection, namespace: str, count: int) -> int:
 
 def _derive(connection: sqlite3.Connection, namespace: str, where: Partition, owns: Sequence[bytes]) -> None:
     places = [(*where, own) for own in owns]
+    _add(connection, where, owns, -1)
     for table in ("sides", "parked", "changed"):
         connection.executemany(f"DELETE FROM {table} WHERE service = ? AND partition = ? AND own = ?", places)  # noqa: S608 - three constants
     sides = list(sides_of(connection, namespace, where, owns))
@@ -37,6 +38,27 @@ def _derive(connection: sqlite3.Connection, namespace: str, where: Partition, ow
         "INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         (_stored(row) for it in sides for row in _heads(it)),
     )
+    _add(connection, where, owns, 1)
+    connection.execute("DELETE FROM sums WHERE service = ? AND partition = ? AND open = 0", where)
+
+
+_MOST = 2**31
+"""What one side adds to a sum at most, so that no sum is larger than SQLite's integers. Records from outside may have any number."""
+_OPEN = f"""
+SELECT peer, count(*), sum(min(pending, {_MOST})), sum(min(delayed, {_MOST})), sum(min(parked, {_MOST})), sum(delayed > 0) FROM sides
+WHERE service = ? AND partition = ? AND closed = 0 AND own IN
+"""  # noqa: S608 - a constant
+_ADD = """
+INSERT INTO sums VALUES (?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET open = open + excluded.open, pending = pending + excluded.pending,
+delayed = delayed + excluded.delayed, parked = parked + excluded.parked, kept_back = kept_back + excluded.kept_back
+"""
+
+
+def _add(connection: sqlite3.Connection, where: Partition, owns: Sequence[bytes], sign: int) -> None:
+    """Add what these open sides have now to the sums of their partition, or subtract it if ``sign`` is -1."""
+    sql = f"{_OPEN} ({','.join('?' * len(owns))}) GROUP BY peer"
+    for peer, *counts in connection.execute(sql, (*where, *owns)).fetchall():
+        connection.execute(_ADD, (*where, peer, *(sign * it for it in counts)))
 
 
 _ROWS = "SELECT key, value FROM rows INDEXED BY rows_of_side WHERE service = ? AND partition = ? AND own = ?"

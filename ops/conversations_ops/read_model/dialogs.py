@@ -6,13 +6,14 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import islice, product
 from typing import NamedTuple
 from uuid import UUID
 
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
+from conversations.protocol.topics import STATE
 from conversations_ops.operate.dialogs import Side
 from conversations_ops.read_model.derived import sides_of
 from conversations_ops.read_model.file import File
@@ -97,7 +98,7 @@ def _part(connection: sqlite3.Connection, wanted: Wanted, service: str, state: S
     if wanted.waits:
         index, more = "sides_that_wait", " AND (parked > 0 OR delayed > 0)"
     elif wanted.failed:
-        index, more = "sides_by_state", " AND code <> 0"
+        index, more = "sides_with_error", " AND code <> 0"
     sql = f"SELECT {_COLUMNS} FROM sides INDEXED BY {index} WHERE service = ? AND state = ? AND own < ?{more} ORDER BY own DESC"  # noqa: S608 - constants
     for row in connection.execute(sql, (service, int(state), wanted.before or _LAST)):
         yield _found(row)
@@ -111,7 +112,8 @@ def _found(row: Sequence[object]) -> Found:
 def search(file: File, text: str, limit: int = PAGE, *, bodies: bool = True) -> list[Found]:
     """Return sides by the begin of the id, by the begin of the key, by the name of a letter, or by text in a body that waits.
 
-    At most ``limit`` sides are returned, in this order of the ways to find them. Without ``bodies``, no body is searched: whoever may not
+    At most ``limit`` sides are returned, in this order of the ways to find them. Bodies are searched only if nothing else is found, because
+    this reads all of them. Without ``bodies``, no body is searched: whoever may not
     see bodies could else guess them, word by word.
     """
     text = text.strip()
@@ -122,7 +124,7 @@ def search(file: File, text: str, limit: int = PAGE, *, bodies: bool = True) -> 
         for way in (_by_id, _by_key, _by_letter, *((_by_body,) if bodies else ())):
             for it in way(file.connection, text, limit - len(found)):
                 found.setdefault((it.service, it.own), it)
-            if len(found) >= limit:
+            if len(found) >= limit or (found and way is _by_letter):
                 break
     return list(found.values())
 
@@ -154,14 +156,26 @@ def _by_letter(connection: sqlite3.Connection, text: str, limit: int) -> Iterato
     yield from _of(connection, owns, limit)
 
 
-_BODIES = """
-SELECT DISTINCT own FROM rows WHERE own <> x'' AND substr(key, 1, 1) IN (?, ?, ?, ?) AND instr(value, ?) > 0 LIMIT ?
-"""
+_BODIES = "SELECT own FROM rows WHERE service = ? AND partition = ? AND key >= ? AND key < ? AND own <> x'' AND instr(value, ?) > 0"
 _WAIT = (rows.PARKED, rows.HELD, rows.WAITING, rows.DELAYED)
+_MAPPED = 4 * 2**30
+"""Bytes of the file that are mapped into memory for a search in bodies, which takes a third less time then. Other questions read few pages."""
 
 
 def _by_body(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
-    owns = {own for (own,) in connection.execute(_BODIES, (*_WAIT, text.encode(), limit))} if len(text) > 2 else set()
+    """Search the rows of the kinds that wait. The key begins with the kind, so that no other row is read."""
+    owns: set[bytes] = set()
+    if len(text) <= 2:
+        return
+    connection.execute(f"PRAGMA mmap_size = {_MAPPED}")
+    places = connection.execute("SELECT service, partition FROM places WHERE kind = ?", (STATE,)).fetchall()
+    for place, kind in product(places, _WAIT):
+        for (own,) in connection.execute(_BODIES, (*place, kind, bytes([kind[0] + 1]), text.encode())):
+            owns.add(own)
+            if len(owns) >= limit:
+                break
+        if len(owns) >= limit:
+            break
     yield from _of(connection, owns, limit)
 
 

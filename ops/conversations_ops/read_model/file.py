@@ -15,7 +15,7 @@ from conversations_ops.cache import FIX, cache_directory, writable
 
 DIRECTORY = "read-model"
 """Name of its directory in the cache directory."""
-VERSION = 2
+VERSION = 3
 """Version of the tables. A file of another version is thrown away."""
 BUSY = 9.0
 """Seconds to wait for another process that writes the same file."""
@@ -41,12 +41,16 @@ CREATE TABLE sides (
   key TEXT NOT NULL, code INTEGER NOT NULL,
   PRIMARY KEY (service, partition, own)
 ) WITHOUT ROWID;
-CREATE INDEX sums ON sides (service, closed, pending, delayed, parked, peer);
 CREATE INDEX sides_by_id ON sides (own);
 CREATE INDEX sides_by_state ON sides (service, state, own);
 CREATE INDEX sides_by_key ON sides (key, own);
-CREATE INDEX sides_that_wait ON sides (own) WHERE parked > 0 OR delayed > 0;
-CREATE INDEX sides_with_error ON sides (code, own) WHERE code <> 0;
+CREATE INDEX sides_that_wait ON sides (service, state, own) WHERE parked > 0 OR delayed > 0;
+CREATE INDEX sides_with_error ON sides (service, state, own) WHERE code <> 0;
+CREATE TABLE sums (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, peer TEXT NOT NULL, open INTEGER NOT NULL, pending INTEGER NOT NULL,
+  delayed INTEGER NOT NULL, parked INTEGER NOT NULL, kept_back INTEGER NOT NULL,
+  PRIMARY KEY (service, partition, peer)
+) WITHOUT ROWID;
 CREATE TABLE parked (
   service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL, letter TEXT NOT NULL, what TEXT NOT NULL, exception TEXT NOT NULL,
   failure TEXT NOT NULL, since INTEGER NOT NULL, due INTEGER, behind INTEGER NOT NULL, queue_off INTEGER NOT NULL, deadline INTEGER,
@@ -54,8 +58,10 @@ CREATE TABLE parked (
   PRIMARY KEY (service, partition, own, letter)
 ) WITHOUT ROWID;
 CREATE INDEX parked_by_letter ON parked (letter);
-CREATE INDEX parked_groups ON parked (service, exception, what, due, queue_off, since, behind);
-CREATE INDEX parked_by_time ON parked (since, letter);
+CREATE INDEX parked_groups ON parked (service, exception, what, since, letter, due, queue_off, behind, deadline);
+CREATE INDEX parked_for_a_person ON parked (service, since, letter) WHERE due IS NULL;
+CREATE INDEX parked_by_queue ON parked (service, partition) WHERE queue_off;
+CREATE INDEX parked_for_a_retry ON parked (service, since, letter) WHERE due IS NOT NULL;
 CREATE TABLE letters (
   service TEXT NOT NULL, partition INTEGER NOT NULL, at_offset INTEGER NOT NULL, letter TEXT NOT NULL, topic TEXT NOT NULL,
   offset INTEGER NOT NULL, reason TEXT NOT NULL, exception TEXT NOT NULL, message TEXT NOT NULL, conversation TEXT NOT NULL,
@@ -82,6 +88,10 @@ CREATE INDEX events_by_person ON events (at_offset) WHERE by <> '';
 
 
 _LARGEST = 2**63 - 1
+_CACHE = 64 * 1024
+"""Kibibytes of pages that a connection keeps. With SQLite's 2 MB, each new row of a large file reads pages that were there before."""
+_LOG = 16_384
+"""Number of pages in the write-ahead log (64 MB) at which SQLite copies them into the file. A page that changed often is copied once."""
 
 
 def stored(value: object) -> object:
@@ -184,6 +194,8 @@ def _connected(path: Path) -> sqlite3.Connection:
         path.chmod(0o600)  # the rows have the bodies of messages that wait
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")  # the file is only a copy
+        connection.execute(f"PRAGMA cache_size = -{_CACHE}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG}")
         _make(connection)
     except BaseException:
         connection.close()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from heapq import merge
+from itertools import islice
 from typing import NamedTuple
 
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.parked import Parked
 from conversations_ops.read_model.derived import sides_of
 from conversations_ops.read_model.file import File
+from conversations_ops.read_model.services import service_names
 
 PAGE = 50
 """Number of letters on a page."""
@@ -25,9 +28,11 @@ class Waits(StrEnum):
 
 
 _WAITS = {
-    Waits.PERSON: "due IS NULL AND (NOT queue_off OR failure <> '')",
+    Waits.PERSON: "due IS NULL AND (NOT queue_off OR exception <> '')",
     Waits.RETRY: "due IS NOT NULL",
 }
+_BY_TIME = {Waits.PERSON: "parked_for_a_person", Waits.RETRY: "parked_for_a_retry"}
+"""Indexes of the failed messages of a service, the longest wait first."""
 
 
 class Group(NamedTuple):
@@ -117,25 +122,37 @@ class Wanted(NamedTuple):
 def groups(file: File, waits: Waits, service: str = "") -> list[Group]:
     """Return the groups of the failed messages that wait for a person or for another attempt, the largest group first."""
     sql = (
-        "SELECT service, exception, what, count(*), CAST(total(behind) AS INTEGER), min(since), max(since), min(deadline), max(failure) FROM parked "  # noqa: S608 - constants
-        f"WHERE {_WAITS[waits]} AND (? = '' OR service = ?) GROUP BY service, exception, what ORDER BY count(*) DESC, service, exception, what"
+        "SELECT service, exception, what, count(*), CAST(total(behind) AS INTEGER), min(since), max(since), min(deadline) "  # noqa: S608 - constants
+        f"FROM parked INDEXED BY parked_groups WHERE {_WAITS[waits]} AND (? = '' OR service = ?) GROUP BY service, exception, what"
+    )
+    # The index has everything but the texts, so only one message of each group is looked up for its text.
+    text = (
+        f"SELECT failure FROM parked INDEXED BY parked_groups WHERE service = ? AND exception = ? AND what = ? AND {_WAITS[waits]} "  # noqa: S608
+        "ORDER BY since DESC LIMIT 1"
     )
     with file.explained():
-        return [Group(*row) for row in file.connection.execute(sql, (service, service))]
+        ask = file.connection.execute
+        found = [Group(*row, *ask(text, row[:3]).fetchone()) for row in ask(sql, (service, service)).fetchall()]
+    return sorted(found, key=lambda it: (-it.letters, it.service, it.exception, it.what))
 
 
 def heads(file: File, wanted: Wanted, limit: int = PAGE) -> list[Head]:
     """Return failed messages, the longest wait first."""
-    since, letter = wanted.after
-    sql = (
-        f"SELECT {', '.join(Head._fields)} FROM parked INDEXED BY parked_by_time WHERE {_WAITS[wanted.waits]} "  # noqa: S608 - constants
-        "AND (? = '' OR service = ?) AND (? IS NULL OR exception = ?) AND (? IS NULL OR what = ?) AND (since, letter) > (?, ?) "
-        "ORDER BY since, letter LIMIT ?"
-    )
-    it = wanted
-    values = (it.service, it.service, it.exception, it.exception, it.what, it.what, since, letter, limit)
+    names = [wanted.service] if wanted.service else service_names(file)
     with file.explained():
-        return [_head(row) for row in file.connection.execute(sql, values)]
+        parts = [_heads(file, wanted, name, limit) for name in names]
+    return list(islice(merge(*parts, key=lambda it: (it.since, it.letter)), limit))
+
+
+def _heads(file: File, wanted: Wanted, service: str, limit: int) -> list[Head]:
+    of_group = wanted.exception is not None and wanted.what is not None
+    conditions = {"service = ?": service, "exception = ?": wanted.exception, "what = ?": wanted.what}
+    given = {condition: value for condition, value in conditions.items() if value is not None}
+    sql = (
+        f"SELECT {', '.join(Head._fields)} FROM parked INDEXED BY {'parked_groups' if of_group else _BY_TIME[wanted.waits]} "  # noqa: S608 - constants
+        f"WHERE {' AND '.join(given)} AND {_WAITS[wanted.waits]} AND (since, letter) > (?, ?) ORDER BY since, letter LIMIT ?"
+    )
+    return [_head(row) for row in file.connection.execute(sql, (*given.values(), *wanted.after, limit))]
 
 
 def _head(row: Sequence[object]) -> Head:

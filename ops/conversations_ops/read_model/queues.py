@@ -26,7 +26,7 @@ LEFT JOIN rows r ON r.service = p.service AND r.partition = p.partition AND r.ke
 WHERE p.service = ? AND p.kind = ? ORDER BY p.partition
 """
 _WAITS = """
-SELECT partition, count(*), CAST(total(behind + (number >= 0)) AS INTEGER), min(deadline) FROM parked WHERE service = ? AND queue_off GROUP BY partition
+SELECT partition, count(*), CAST(total(behind + (number >= 0)) AS INTEGER), min(deadline) FROM parked INDEXED BY parked_by_queue WHERE service = ? AND queue_off GROUP BY partition
 """
 
 

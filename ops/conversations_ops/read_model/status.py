@@ -75,17 +75,14 @@ def statuses(file: File) -> list[Status]:
 def _status(file: File, service: str, partitions: int) -> Status:
     ask = file.connection.execute
     off = _off(file, service)
-    ((count, pending, delayed, parked),) = ask(
-        "SELECT count(*), total(pending), total(delayed), total(parked) FROM sides WHERE service = ? AND closed = 0",
-        (service,),
-    )
+    ((count, pending, delayed, parked),) = ask(_SUMS, (service,))
     ((letters,),) = ask("SELECT count(*) FROM open WHERE service = ?", (service,))
-    heads = tuple(Heads(*it) for it in ask(_HEADS, (service,)))
+    heads = _heads(file, service)
     held = sum(it.dialogs for it in heads if it.held)
-    ((oldest,),) = ask("SELECT min(since) FROM parked WHERE service = ?", (service,))
+    oldest = min((it.since for it in heads), default=None)
     first = min(off, key=lambda it: it.off_since, default=PartitionRow())
     return Status(
-        service, partitions, len(off), first.off, first.off_reason, first.off_since, count, int(pending), int(delayed), int(parked), held,
+        service, partitions, len(off), first.off, first.off_reason, first.off_since, count, pending, delayed, parked, held,
         letters, oldest, heads, tuple(ask(_WAITS_FOR, (service,))),
     )  # fmt: skip
 
@@ -93,13 +90,28 @@ def _status(file: File, service: str, partitions: int) -> Status:
 _PARTITIONS = """
 SELECT value FROM rows WHERE service = ? AND partition IN (SELECT partition FROM places WHERE service = ?) AND key = ?
 """
-_HEADS = """
-SELECT exception, what, due IS NULL AND NOT queue_off AS held, count(*), min(since), min(due) FROM parked
-WHERE service = ? GROUP BY exception, what, held ORDER BY held DESC, count(*) DESC, min(since)
+_SUMS = """
+SELECT ifnull(sum(open), 0), ifnull(sum(pending), 0), ifnull(sum(delayed), 0), ifnull(sum(parked), 0) FROM sums WHERE service = ?
 """
+_HELD = "due IS NULL AND NOT queue_off"
+_HEADS = f"""
+SELECT exception, what, sum({_HELD}), min(since) FILTER (WHERE {_HELD}), count(*), min(since) FILTER (WHERE NOT ({_HELD})), min(due)
+FROM parked INDEXED BY parked_groups WHERE service = ? GROUP BY exception, what
+"""  # noqa: S608 - a constant
 _WAITS_FOR = """
-SELECT peer, count(*) FROM sides WHERE service = ? AND closed = 0 AND delayed > 0 GROUP BY peer ORDER BY count(*) DESC, peer
+SELECT peer, sum(kept_back) FROM sums WHERE service = ? AND kept_back > 0 GROUP BY peer ORDER BY sum(kept_back) DESC, peer
 """
+
+
+def _heads(file: File, service: str) -> tuple[Heads, ...]:
+    """Return the groups of failed messages, those that are held first. One pass over the index in its order makes both kinds of a group."""
+    found: list[Heads] = []
+    for exception, what, held, held_since, every, since, due in file.connection.execute(_HEADS, (service,)):
+        if held:
+            found.append(Heads(exception, what, True, held, held_since, None))
+        if every > held:
+            found.append(Heads(exception, what, False, every - held, since, due))
+    return tuple(sorted(found, key=lambda it: (not it.held, -it.dialogs, it.since)))
 
 
 def _off(file: File, service: str) -> list[PartitionRow]:

@@ -33,7 +33,7 @@ class Source(NamedTuple):
 Where: TypeAlias = tuple[str, int]
 """A service and the number of a partition."""
 _TABLES: Mapping[str, Sequence[str]] = {
-    STATE: ("rows", "changed", "sides", "parked", "open"),
+    STATE: ("rows", "changed", "sides", "sums", "parked", "open"),
     DEAD_LETTER: ("letters",),
     EVENTS: (),
 }
@@ -66,17 +66,25 @@ def _write_state(connection: sqlite3.Connection, where: Where, records: Sequence
 
 
 def write_rows(connection: sqlite3.Connection, where: Where, changes: Iterable[Kept]) -> None:
-    """Write changed rows of a state topic, and mark the sides of dialogs to which they belong."""
+    """Write changed rows of a state topic, and mark the sides of dialogs to which they belong. ``changes`` has each key once."""
+    # No two changes have the same key, so their order does not matter, and each table is written with one statement.
+    owns: set[bytes] = set()
+    new: list[tuple[object, ...]] = []
+    gone: list[tuple[object, ...]] = []
     for it in changes:
-        owns = {it.own} if it.key[:1] != rows.WAITING else {it.own, _own_before(connection, (*where, it.key))}
+        owns.add(it.own)
+        if it.key[:1] == rows.WAITING:
+            owns.add(_own_before(connection, (*where, it.key)))
         if it.value is None:
-            connection.execute("DELETE FROM rows WHERE service = ? AND partition = ? AND key = ?", (*where, it.key))
+            gone.append((*where, it.key))
         else:
-            connection.execute("INSERT OR REPLACE INTO rows VALUES (?,?,?,?,?)", (*where, it.key, it.own, it.value))
+            new.append((*where, it.key, it.own, it.value))
         if it.key[:1] == rows.LETTER:
             _open(connection, where, it)
-        marks = ((*where, own) for own in owns if own != NOBODY)
-        connection.executemany("INSERT OR IGNORE INTO changed VALUES (?,?,?)", marks)
+    connection.executemany("DELETE FROM rows WHERE service = ? AND partition = ? AND key = ?", gone)
+    connection.executemany("INSERT OR REPLACE INTO rows VALUES (?,?,?,?,?)", new)
+    marks = ((*where, own) for own in owns if own != NOBODY)
+    connection.executemany("INSERT OR IGNORE INTO changed VALUES (?,?,?)", marks)
 
 
 def _own_before(connection: sqlite3.Connection, place: tuple[str, int, bytes]) -> bytes:
@@ -112,11 +120,12 @@ def _write_letters(connection: sqlite3.Connection, where: Where, records: Sequen
         )  # fmt: skip
 
 
+# Without statistics, SQLite would search all letters of the partition for each new one.
 _LAST = """
-SELECT exception, message FROM letters WHERE service = ? AND partition = ? AND topic = ? AND offset = ? AND is_last
+SELECT exception, message FROM letters INDEXED BY letters_by_source WHERE service = ? AND partition = ? AND topic = ? AND offset = ? AND is_last
 """
 _OLDER = """
-UPDATE letters SET is_last = 0 WHERE service = ? AND partition = ? AND topic = ? AND offset = ? AND is_last
+UPDATE letters INDEXED BY letters_by_source SET is_last = 0 WHERE service = ? AND partition = ? AND topic = ? AND offset = ? AND is_last
 """
 
 

@@ -22,6 +22,7 @@ from conversations_ops.metrics.exposition import CONTENT_TYPE, exposition
 from conversations_ops.metrics.readings import Readings
 from conversations_ops.metrics.services import of_services
 from conversations_ops.metrics.workers import of_workers
+from conversations_ops.read_model.derived import _add
 from conversations_ops.read_model.file import File
 from tests.simulation.support.services import COUNTING, Add, counter
 from tests.support.metrics import Page, reports
@@ -173,6 +174,7 @@ def test_the_read_model_tells_its_services_and_its_age(tmp_path: Path) -> None:
             for number in range(3):
                 side = ("shop", 0, bytes([number]), "Orders", "bank", 1, 0, int(number == 2), 2, 4, 1, "key", 0)
                 connection.execute("INSERT INTO sides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", side)
+            _add(connection, ("shop", 0), [bytes([number]) for number in range(3)], 1)
             head = (
                 "shop",
                 0,

@@ -10,6 +10,7 @@ from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
 from conversations_ops.read_model.derived import derive
+from conversations_ops.read_model.dialogs import search
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.kept import NOBODY, kept
 from conversations_ops.read_model.projector import Overtaken, _arrive
@@ -116,3 +117,39 @@ def test_a_reader_that_was_overtaken_leaves_no_hole(file: File) -> None:
     with pytest.raises(Overtaken, match="run the command again"), file.transaction() as connection:
         _arrive(connection, place, 10, 12)
     assert file.connection.execute("SELECT next FROM places").fetchall() == [(9,)]
+
+
+def sums(file: File) -> list[tuple[object, ...]]:
+    return file.connection.execute("SELECT peer, open, pending, delayed, parked, kept_back FROM sums").fetchall()
+
+
+def test_the_sums_are_those_of_the_open_sides_whatever_happened_before(file: File) -> None:
+    table = state()
+    (key,) = (key for key in table if key[:1] == rows.ENDPOINT)
+    for _ in range(3):  # a side that is derived again is not counted again
+        write(file, *table.items())
+        derived(file)
+        ((_, *found),) = sums(file)
+        (expected,) = file.connection.execute("SELECT 1, pending, delayed, parked, delayed > 0 FROM sides").fetchall()
+        assert found == list(expected)
+    stone = rows.Tombstone("key", "", 10**18, 0, 0, 0, 0, told=True, code=0)
+    write(file, (key, rows.encode_tombstone(stone)))
+    derived(file)
+    assert sums(file) == []
+
+
+def test_a_search_reads_bodies_only_if_nothing_else_is_found(file: File) -> None:
+    table = state()
+    with file.transaction() as connection:
+        connection.execute("INSERT INTO places VALUES ('conv.moody.state',0,'moody','state','an id',0,0)")
+    write(file, *table.items())
+    ((own, _, _),) = derived(file)
+    assert [it.own for it in search(file, "Say")] == [own]  # the type of the message that waits is in its record
+    assert search(file, "Say", bodies=False) == []
+    other = (
+        "INSERT INTO sides SELECT service, partition, x'02', contract, peer, state, began, closed, pending, parked, delayed, 'Saying', code "
+        "FROM sides"
+    )
+    with file.transaction() as connection:
+        connection.execute(other)
+    assert [it.own for it in search(file, "Say")] == [b"\2"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
@@ -12,13 +13,16 @@ from conversations.bodies import JSON
 from conversations.errors import LogError
 from conversations.protocol.codes import POISON
 from conversations.protocol.parked import Parked
-from conversations_ops.operate.open_letters import kept_letter
+from conversations_ops.operate.open_letters import OpenLetter, letter_at
 from conversations_ops.operate.reasons import WHY
-from conversations_ops.read_model.letters import Waits, Wanted, groups, heads, kept_letters, parked_letter
+from conversations_ops.read_model.letters import Kept, Waits, Wanted, groups, heads, kept_letters, parked_letter
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.hidden import failed_for, letters_for
 from conversations_ops.web.rendering import Pages, session_of
+
+EARLIER = 4
+"""Number of letters with the same name before the newest one that are read for the stack of a failure."""
 
 
 def routes(desk: Desk, pages: Pages) -> APIRouter:
@@ -70,11 +74,11 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             raise HTTPException(404, f"There is no letter {name[:200]}.")
         bytes_of, trouble = None, ""
         try:
-            bytes_of = kept_letter(desk.kafka, name) if kept else None
+            bytes_of = _bytes_of(desk, kept)
         except LogError as error:
             trouble = str(error)
         user = session_of(request).user
-        sees, stack = user.bodies, bytes_of.letter.stack if bytes_of and user.bodies else ""
+        sees, stack = user.bodies, bytes_of.stack if bytes_of and user.bodies else ""
         return pages.page(
             request, "letter.html", name=name, trouble=trouble, it=it and failed_for(user, it), kept=letters_for(user, kept), reasons=WHY, stack=stack,
             body=_body(it, bytes_of) if sees else None, sees=sees, code=POISON.number, description=POISON.text,
@@ -93,6 +97,17 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     return router
 
 
+def _bytes_of(desk: Desk, kept: Sequence[Kept]) -> OpenLetter | None:
+    """Return the newest of the letters with one name. It has the stack of the last failure, which an earlier one of them may have."""
+    found: OpenLetter | None = None
+    for it in kept[: -1 - EARLIER : -1]:
+        read = letter_at(desk.kafka, it.service, it.partition, it.at_offset)
+        found = read if found is None else found._replace(stack=read.stack if read else "")
+        if found is None or found.stack or not it.exception:
+            break
+    return found
+
+
 def _text(body: bytes) -> str | None:
     try:
         return body.decode()
@@ -100,12 +115,12 @@ def _text(body: bytes) -> str | None:
         return None
 
 
-def _body(it: Parked | None, kept: Any) -> str | None:
+def _body(it: Parked | None, kept: OpenLetter | None) -> str | None:
     """Return the body for people; None if it is not text or there is none."""
     body, kind = (it.body, it.content_type) if it is not None else (b"", "")
     if it is None and kept is not None:
-        envelope = kept.letter.envelope()
-        body, kind = (envelope.body, envelope.content_type) if envelope is not None else (kept.letter.value, "")
+        envelope = kept.envelope()
+        body, kind = (envelope.body, envelope.content_type) if envelope is not None else (kept.value, "")
     text = _text(body)
     if text is None:
         return f"{len(body):,} bytes that are no text: {body[:400].hex(' ')}{' …' if len(body) > 400 else ''}"
