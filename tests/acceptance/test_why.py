@@ -1,15 +1,18 @@
 """`conversations why`, with the real command line on a real Kafka: each cause is provoked, named, and mended by the command that it names."""
 
 import json
+from contextlib import chdir
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
 from conversations import Client, Kafka
 from conversations.kafka.admin import apply
+from conversations.protocol.topics import QUEUE, service_topic
 from conversations_ops.cli.app import app
 from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.queues import queues
@@ -68,6 +71,7 @@ def test_each_cause_is_named_and_its_command_mends_it(kafka: Kafka, tmp_path: Pa
             until(lambda: night.why(waits)[:2] == (0, {}))
             held(night, client, tmp_path)
             tried_again(night, client)
+            hidden(night, client)
             off(night, client)
             ends_soon(night, client)
             over(night, client)
@@ -77,6 +81,11 @@ def test_each_cause_is_named_and_its_command_mends_it(kafka: Kafka, tmp_path: Pa
 def held(night: Night, client: Client, out: Path) -> None:
     one = begin(client, "1", "one", "10")
     until(lambda: [it.behind for it in parked_messages(night.kafka, "fragile") if it.conversation == one] == [1])
+    code, found, command = night.why("fragile")
+    assert (code, list(found)) == (1, ["held"])
+    assert "1 Entry failed with ValueError" in found["held"]["says"]
+    with chdir(out):
+        assert (night.obey(command), len(list(out.glob("rd-*.json")))) == (0, 1), "the plan of a redrive is written"
     code, found, command = night.why(one)
     assert (code, next(iter(found))) == (1, "held")
     assert "Entry #1 failed 1 time since" in found["held"]["says"]
@@ -95,6 +104,26 @@ def tried_again(night: Night, client: Client) -> None:
     until(lambda: [it.behind for it in parked_messages(night.kafka, "fragile") if it.conversation == later] == [1])
     code, found, _ = night.why(later)
     assert (code, "it is tried again in" in found["retry-waits"]["says"]) == (0, True), "it goes on by itself"
+
+
+def hidden(night: Night, client: Client) -> None:
+    """A program that stands still in a transaction on the queue hides the newest records, until Kafka or its successor ends the transaction."""
+    stranger = {"bootstrap.servers": night.kafka.bootstrap, "transactional.id": "stranger"}
+    producer = Producer(stranger)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(service_topic(night.kafka.namespace, "fragile", QUEUE), b"x", "x", 0)
+    producer.flush(30)
+    waits = begin(client, "1")
+    found: dict[str, dict[str, Any]] = until(lambda: _with(night.why(waits)[1], "open-transaction"))
+    assert "a program began a transaction" in found["open-transaction"]["says"]
+    assert "open-transaction" in night.why("fragile")[1]
+    Producer(stranger).init_transactions(30)
+    until(lambda: night.why(waits)[:2] == (0, {}))
+
+
+def _with(found: dict[str, dict[str, Any]], cause: str) -> dict[str, dict[str, Any]]:
+    return found if cause in found else {}
 
 
 def off(night: Night, client: Client) -> None:

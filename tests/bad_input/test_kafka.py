@@ -1,8 +1,9 @@
 """The whole table at once, on a real Kafka: one worker, one partition, and bad records between healthy ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,6 +12,8 @@ from conversations.config import WorkerSettings
 from conversations.crew import Crew, kafka_worker
 from conversations.kafka import catalog
 from conversations.protocol.topics import COMMANDS, QUEUE
+from conversations_ops.read_model.projector import current
+from conversations_ops.why.collected import facts_of_service
 from tests.bad_input import commands, wire
 from tests.bad_input.support.forging import Known, stranger
 from tests.bad_input.support.kafka_log import KafkaPlace
@@ -125,8 +128,16 @@ def test_a_record_that_unpacks_to_a_hundred_times_its_topics_limit_is_set_aside(
     crew.stop()
 
 
+def aside(place: KafkaPlace, directory: Path) -> Mapping[tuple[str, int], tuple[int, str]]:
+    """Return what `conversations why shop` knows about partitions that are set aside."""
+    with current(place.kafka, lambda _done, _total: None, directory) as file:
+        return facts_of_service(place.kafka, file, "shop").aside
+
+
 @pytest.mark.timeout(300)
-def test_a_batch_that_cannot_be_unpacked_sets_its_partition_aside_until_it_can(place: KafkaPlace) -> None:
+def test_a_batch_that_cannot_be_unpacked_sets_its_partition_aside_until_it_can(
+    place: KafkaPlace, tmp_path: Path
+) -> None:
     """If a zstd batch is larger than the client accepts, an event reports the partition, and the other goes on. With a larger limit, both go on."""
     with running(place, {}) as crew:
         healthy, elsewhere = begun(place, 1, 1_000), begun(place, 1, 2_000, partition=1)
@@ -138,10 +149,12 @@ def test_a_batch_that_cannot_be_unpacked_sets_its_partition_aside_until_it_can(p
         (event,) = place.events("PARTITION_SET_ASIDE")
         assert (event["service"], event["partition"]) == ("shop", 0)
         assert "ompress" in event["why"]
+        assert {where: why for where, (_, why) in aside(place, tmp_path).items()} == {("shop", 0): event["why"]}
         crew.stop()
     with running(place, {"receive.message.max.bytes": 2 * BOMB}) as crew:
         await_receipts(place, healthy, [0, 1])
         assert [event["offset"] for event in place.events("SET_ASIDE")] == [offset]
         (letter,) = place.letters("shop")["queue", offset]
         assert letter.value == bomb.value
+        assert aside(place, tmp_path) == {}, "its owner has written a row since"
         crew.stop()

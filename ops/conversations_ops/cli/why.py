@@ -1,57 +1,101 @@
-"""``conversations why``: why a dialog stalls, as a chain of causes, and the next command."""
+"""``conversations why``: why a dialog or a service stalls, as a chain of causes, and the next command."""
 
 from __future__ import annotations
 
+from typing import Annotated, NamedTuple
+
 import typer
 
+from conversations.config import Kafka
+from conversations_ops.cli import completion
 from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.one_side import Id, answering, id_of
+from conversations_ops.cli.one_side import answering, id_of
 from conversations_ops.cli.output import Json, show
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.times import ahead, moment
-from conversations_ops.printable import one_line
-from conversations_ops.why.causes import Cause, Clock, causes, headline, next_command
-from conversations_ops.why.collected import facts_of
+from conversations_ops.printable import counted, one_line
+from conversations_ops.read_model.file import File
+from conversations_ops.read_model.letters import Waits, groups
+from conversations_ops.why.cause import Cause, Clock, next_command
+from conversations_ops.why.causes import causes, headline
+from conversations_ops.why.collected import facts_of, facts_of_service
+from conversations_ops.why.service import causes_of_service
 
 app = typer.Typer()
+About = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID|SERVICE", help="Id of a dialog, or name of a service.", autocompletion=completion.services
+    ),
+]
 
 
 @app.command(
-    "why", epilog="Exit codes: 0 nothing waits for a person, 1 something does, 2 no such dialog, 3 Kafka unreachable.", cls=Command
+    "why", epilog="Exit codes: 0 nothing waits for a person, 1 something does, 2 no such dialog or service, 3 Kafka unreachable.", cls=Command
 )  # fmt: skip
-def why(context: typer.Context, conversation: Id, as_json: Json = False) -> None:
-    """Say why a dialog does not go on: the causes at both sides in the order in which they act, and the next command.
+def why(context: typer.Context, about: About, as_json: Json = False) -> None:
+    """Say why a dialog or a service does not go on: the causes in the order in which they act, and the next command.
 
     \b
-    Causes: queue-off, no-owner, held, brake, retry-waits, slow-handler, unread, gap, unknown-destination, delayed, pool, broken, unacknowledged,
-    lifetime-near, letters.
+    Causes: queue-off, no-owner, set-aside, open-transaction, held, brake, retry-waits, slow-handler, unread, gap, unknown-destination, delayed,
+    pool, broken, unacknowledged, lifetime-near, letters.
 
     \b
     Examples:
       conversations why 0199c1f2-0000-7000-8000-000000000001
       conversations why 0199c1f2-0000-7000-8000-000000000001 --json | jq -r '.causes[].cause'
+      conversations why orders
     """
-    kafka, own = kafka_of(context), id_of(conversation)
+    kafka = kafka_of(context)
     with answering(as_json):
         with read_model(kafka) as file:
-            facts = facts_of(kafka, file, own)
-        found = causes(facts, _clock(facts.now))
-        command = next_command(found)
+            told = _about_dialog(kafka, file, about) if _is_id(about) else _about_service(kafka, file, about)
+        command = next_command(told.causes)
         data = {
-            "conversation": facts.sides[0].name, "headline": headline(facts), "causes": [_plain(it) for it in found], "next": command or None,
+            told.kind: told.name, "headline": told.headline, "causes": [_plain(it) for it in told.causes], "next": command or None,
         }  # fmt: skip
         lines = [
-            f"{facts.sides[0].name}  {headline(facts)}",
-            *(f"  {number}. {it.service}: {it.says}" for number, it in enumerate(found, 1)),
+            f"{told.name}  {told.headline}".rstrip(),
+            *(f"  {number}. {it.service}: {it.says}" for number, it in enumerate(told.causes, 1)),
         ]
-        if not found:
-            lines.append("  nothing stalls: both sides are over, or wait for their application")
+        if not told.causes:
+            lines.append(f"  nothing stalls{told.otherwise}")
         if command:
             lines.append(f"next: {command}")
         show(data, "\n".join(map(one_line, lines)), as_json=as_json)
-    if any(it.needs_person for it in found):
+    if any(it.needs_person for it in told.causes):
         raise typer.Exit(Exit.HUMAN)
+
+
+class _Told(NamedTuple):
+    kind: str
+    name: str
+    headline: str
+    causes: list[Cause]
+    otherwise: str
+
+
+def _is_id(text: str) -> bool:
+    try:
+        id_of(text)
+    except typer.BadParameter:
+        return False
+    return True
+
+
+def _about_dialog(kafka: Kafka, file: File, text: str) -> _Told:
+    facts = facts_of(kafka, file, id_of(text))
+    found = causes(facts, _clock(facts.now))
+    otherwise = ": both sides are over, or wait for their application"
+    return _Told("conversation", facts.sides[0].name, headline(facts), found, otherwise)
+
+
+def _about_service(kafka: Kafka, file: File, service: str) -> _Told:
+    facts = facts_of_service(kafka, file, service)
+    held, retried = (groups(file, waits, service) for waits in (Waits.PERSON, Waits.RETRY))
+    found = causes_of_service(facts, service, held, retried, _clock(facts.now))
+    return _Told("service", service, f"{counted(len(facts.queues), 'partition')}", found, "")
 
 
 def _plain(it: Cause) -> dict[str, object]:

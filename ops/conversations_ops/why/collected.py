@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
 
 from conversations.config import Kafka
+from conversations.errors import LogError
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.follow import Follower
+from conversations.kafka.log_times import dated_after, open_transactions
 from conversations.kafka.offsets import extents_of, positions_of
 from conversations.kafka.ownership import owned_partitions
+from conversations.protocol.events import PartitionSetAside
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.topics import QUEUE, service_topic
+from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations_ops.operate.state import PATIENCE
 from conversations_ops.read_model.dialogs import both_sides
+from conversations_ops.read_model.events import Wanted, events
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.letters import letters_of
 from conversations_ops.read_model.queues import queues
-from conversations_ops.why.facts import Facts
+from conversations_ops.why.facts import LONG, Facts
 
 MOST = 10_000
 """Number of unread records after which the count ends."""
@@ -43,16 +50,53 @@ def facts_of(kafka: Kafka, file: File, conversation: bytes) -> Facts:
             "and its tombstone is deleted"
         )
     known = frozenset(read_catalog(kafka).services)
+    letters = [it for it in letters_of(file, name) if it.is_open and it.is_last]
     names = sorted({it.service for it in sides} | {it.peer for it in sides} & known)
+    return _facts(kafka, file, names, sides=sides, services=known, letters=letters)
+
+
+def facts_of_service(kafka: Kafka, file: File, service: str) -> Facts:
+    """Collect what is known about the partitions of a service.
+
+    Raises:
+        LookupError: the namespace has no such service.
+        LogError: a topic or a group cannot be read.
+    """
+    known = frozenset(read_catalog(kafka).services)
+    if service not in known:
+        raise LookupError(
+            f"the namespace {kafka.namespace!r} has no service {service!r}; it has {', '.join(sorted(known)) or 'none'}"
+        )
+    return _facts(kafka, file, [service], sides=(), services=known, letters=())
+
+
+def _facts(kafka: Kafka, file: File, names: Sequence[str], **of_dialog: Any) -> Facts:
+    now = time.time_ns() // 1_000
+    places = {(it.service, it.partition): it for service in names for it in queues(file, service)}
     return Facts(
-        sides,
-        {(it.service, it.partition): it for service in names for it in queues(file, service)},
-        {service: owned_partitions(kafka, service) for service in names},
-        {(service, number): count for service in names for number, count in _unread(kafka, service).items()},
-        known,
-        [it for it in letters_of(file, name) if it.is_open and it.is_last],
-        time.time_ns() // 1_000,
-    )  # fmt: skip
+        queues=places,
+        owned={service: owned_partitions(kafka, service) for service in names},
+        unread={(service, number): count for service in names for number, count in _unread(kafka, service).items()},
+        aside={place: told for service in names for place, told in _aside(kafka, file, service).items()},
+        transactions={place: at for place, at in _transactions(kafka, places).items() if now - at >= LONG},
+        now=now,
+        **of_dialog,
+    )
+
+
+def _aside(kafka: Kafka, file: File, service: str) -> dict[tuple[str, int], tuple[int, str]]:
+    """Return the partitions that are set aside: after the event, their owner has written no row of the partition."""
+    last: dict[int, tuple[int, str]] = {}
+    for it in events(file, Wanted(service=service, name=PartitionSetAside.NAME), MOST):
+        last.setdefault(int(it.told.fields["partition"]), (it.told.at, str(it.told.fields["why"])))
+    state = service_topic(kafka.namespace, service, STATE)
+    written = {number for number, (at, _) in last.items() if dated_after(kafka, [(state, number)], at // 1_000 + 1)}
+    return {(service, number): told for number, told in last.items() if number not in written}
+
+
+def _transactions(kafka: Kafka, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    topics = {(service_topic(kafka.namespace, service, QUEUE), number): (service, number) for service, number in places}
+    return {topics[place]: at for place, at in open_transactions(kafka, list(topics)).items()}
 
 
 def _unread(kafka: Kafka, service: str) -> dict[int, int]:
@@ -60,7 +104,8 @@ def _unread(kafka: Kafka, service: str) -> dict[int, int]:
     queue = service_topic(kafka.namespace, service, QUEUE)
     extents, positions, found = extents_of(kafka, [queue]), positions_of(kafka, service), Counter[int]()
     begin = {place: max(positions.get(place, 0), extent.first) for place, extent in extents.items()}
-    with Follower(kafka, [queue], begin) as follower:
+    # A record that cannot be read may be the very cause that is looked for. Then the count ends before it.
+    with suppress(LogError), Follower(kafka, [queue], begin) as follower:
         for records in follower.parts_to({place: extent.end for place, extent in extents.items()}, PATIENCE):
             found.update(record.partition() or 0 for record in records)
             if found.total() >= MOST:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from conversations.durations import SECOND
 from conversations_ops.operate.dialogs import Side
 from conversations_ops.operate.queues import Queue
 from conversations_ops.read_model.letters import Kept
+
+LONG = 5 * SECOND
+"""Duration after which an open transaction is named, in microseconds. A worker or sender of this product ends one within milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,10 @@ class Facts:
     """The partitions that have an owner, by service."""
     unread: Mapping[tuple[str, int], int]
     """Number of records in a queue that are not read yet, by service and partition."""
+    aside: Mapping[tuple[str, int], tuple[int, str]]
+    """The partitions that are set aside, by service and partition: since when and why."""
+    transactions: Mapping[tuple[str, int], int]
+    """The queues with a transaction that is open for ``LONG`` or more, by service and partition: since when."""
     services: frozenset[str]
     """The services of the namespace."""
     letters: Sequence[Kept]

@@ -10,8 +10,11 @@ from conversations.protocol.parked import Parked
 from conversations.protocol.states import State
 from conversations_ops.operate.dialogs import Closed, Pile, Side, Waits
 from conversations_ops.operate.queues import Queue
-from conversations_ops.why.causes import _ORDER, NEAR, Cause, causes, headline, next_command
+from conversations_ops.read_model.letters import Group
+from conversations_ops.why.cause import ORDER, Cause, next_command
+from conversations_ops.why.causes import NEAR, causes, headline
 from conversations_ops.why.facts import Facts
+from conversations_ops.why.service import causes_of_service
 
 NOW = 1_000_000_000_000
 ID = bytes(range(16))
@@ -55,7 +58,7 @@ def facts(*sides: Side, **changed: Any) -> Facts:
     }
     everything = frozenset(range(3))
     known = Facts(
-        sides, queues, {"loans": everything, "credit": everything}, {}, frozenset({"loans", "credit"}), (), NOW
+        sides, queues, {"loans": everything, "credit": everything}, {}, {}, {}, frozenset({"loans", "credit"}), (), NOW
     )
     return replace(known, **changed)
 
@@ -142,6 +145,61 @@ def test_a_peer_that_has_no_side_yet_is_looked_at_as_a_service() -> None:
     )
 
 
+def test_a_partition_that_is_set_aside_and_an_open_transaction_are_causes() -> None:
+    told = found(facts(side(), aside={("credit", 2): (NOW - 8, "a row is damaged")}, unread={("credit", 2): 4}))
+    assert list(told) == ["set-aside"], "nothing is read because it is set aside"
+    assert (
+        told["set-aside"].says
+        == "partition 2 is set aside since <-8>: a row is damaged; mend that, then restart the workers of credit"
+    )
+    assert told["set-aside"].next == "conversations events --service credit --event PARTITION_SET_ASIDE"
+    assert told["set-aside"].needs_person
+    told = found(facts(side(), transactions={("credit", 2): NOW - 9, ("credit", 1): NOW - 10}))
+    assert [(it.name, it.since) for it in told.values()] == [("open-transaction", NOW - 9)]
+    assert not told["open-transaction"].needs_person
+    aside = {("credit", 1): (NOW - 8, "a row is damaged")}
+    nowhere = {"loans": frozenset(range(3)), "credit": frozenset({0, 2})}
+    assert list(found(facts(side(partition=1), aside=aside, owned=nowhere))) == ["no-owner"]
+    asks = side(service="loans", peer="credit", initiator=True)
+    told = found(facts(asks, aside=aside, transactions={("credit", 0): NOW - 9}))
+    assert list(told) == ["set-aside", "open-transaction"], "it is not known which partition gets the side"
+    assert list(found(facts(asks, aside=aside, owned=nowhere))) == ["no-owner"]
+
+
+def test_a_service_stalls_for_its_partitions_and_its_failed_messages() -> None:
+    def told(held: list[Group], retried: list[Group], **changed: Any) -> list[tuple[str, str, str]]:
+        causes = causes_of_service(facts(**changed), "credit", held, retried, lambda at: f"<{at - NOW}>")
+        return [(it.name, it.says, it.next) for it in causes]
+
+    assert told([], []) == []
+    assert told([], [], unread={("credit", 0): 1, ("credit", 1): 0, ("loans", 0): 5}) == [
+        ("unread", "1 record of 1 partition is not read yet", "")
+    ]
+    off = {
+        ("credit", 1): Queue("credit", 1, "operator", NOW - 7, "", "INC-1", 0, 0, 0),
+        ("credit", 0): Queue("credit", 0, "", 0, "", "", 0, 0, 0),
+    }
+    names = [
+        name for name, _, _ in told([], [], queues=off, owned={"credit": frozenset({1})}, unread={("credit", 0): 2})
+    ]
+    assert names == ["queue-off", "no-owner", "unread"]
+    one = Group("credit", "KeyError", "Check", 1, 0, NOW - 5, NOW - 5, None, "KeyError: 'score'")
+    handlers = Group("credit", "Key Error", "", 3, 1, NOW - 6, NOW - 5, None, "")
+    assert told([one], [handlers]) == [
+        (
+            "held",
+            "1 Check failed with KeyError since <-5>; it waits for your decision",
+            "conversations redrive plan --service credit --exception KeyError --type Check",
+        ),
+        (
+            "retry-waits",
+            "3  failed with Key Error since <-6>, 1 record waits behind; they are tried again without you",
+            "",
+        ),
+    ]
+    assert told([handlers], [])[0][2] == "conversations redrive plan --service credit --exception 'Key Error'"
+
+
 def test_causes_come_before_what_they_cause_and_the_command_is_for_a_person() -> None:
     waits = side(service="loans", peer="credit", initiator=True, sent=3, acknowledged=0, before="0199c1f2")
     told = causes(facts(waits, side(heads=[head()])), str)
@@ -153,7 +211,7 @@ def test_causes_come_before_what_they_cause_and_the_command_is_for_a_person() ->
     assert next_command(told) == "conversations dead-letters retry credit.queue-2-17 --reason WHY"
     assert next_command(told[1:]) == "conversations why 0199c1f2"
     assert next_command([]) == ""
-    assert len(set(_ORDER)) == len(_ORDER)
+    assert len(set(ORDER)) == len(ORDER)
 
 
 def test_the_first_line_has_both_states() -> None:
