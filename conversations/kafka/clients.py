@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -95,6 +95,21 @@ def settings(
         **safe,
         "logger": log,
     }
+
+
+def servers_of(kafka: Kafka) -> list[str]:
+    """Return the bootstrap servers, at least one."""
+    return [server for server in kafka.bootstrap.split(",") if server.strip()] or [kafka.bootstrap]
+
+
+def one_server(kafka: Kafka, turn: int) -> Kafka:
+    """Return the settings with only one of the bootstrap servers: ``turn`` counts through them, round and round.
+
+    A client learns the other brokers from the server that it finds first, at random. If that server is a leader that is cut off from its
+    cluster, the client may stay with it. Clients that take turns get away from it for certain.
+    """
+    servers = servers_of(kafka)
+    return replace(kafka, bootstrap=servers[turn % len(servers)])
 
 
 def make_admin(kafka: Kafka) -> AdminClient:

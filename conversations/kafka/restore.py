@@ -19,7 +19,7 @@ from confluent_kafka import (
 from conversations.config import Kafka
 from conversations.errors import KafkaNotReady, LogError, StaleAnswer
 from conversations.kafka import rights
-from conversations.kafka.clients import close_reader, make_consumer, no_answer, translated
+from conversations.kafka.clients import close_reader, make_consumer, no_answer, one_server, servers_of, translated
 from conversations.kafka.failures import describe, harmless_to_readers, out_of_range, passing
 from conversations.kafka.offsets import WITH_ROW, OffsetClient, ask_bounds, ask_committed, ask_offset
 from conversations.ports import Restored
@@ -30,7 +30,8 @@ UNSTABLE_PAUSE = 0.02
 """Seconds between two requests for group offsets, for example while an open transaction carries one of the offsets."""
 RENEWED_AFTER = 10.0
 """Seconds without progress after which a new consumer continues. If the old consumer is connected only to a
-leader that is cut off from the other brokers, it cannot learn of the new leader. The time doubles with each new consumer."""
+leader that is cut off from the other brokers, it cannot learn of the new leader. So new consumers begin at the bootstrap servers in turn. The
+time doubles when all servers have had their turn."""
 STUCK_AFTER = 120.0
 """Seconds without progress after which a restore gives up. This is several times as long as any transaction's time-out."""
 
@@ -65,7 +66,7 @@ class BoundedReader:
         self._stuck_after = STUCK_AFTER if patience is None else patience
         self._kafka, self._topic, self._partition, self._end = kafka, topic, partition, end
         self._moved_at = self._renewed_at = monotonic()
-        self._renew_after = RENEWED_AFTER
+        self._renew_after, self._renewals = RENEWED_AFTER, 0
         self._consumer: Consumer | None = None
         if start < end:
             self._consumer = _reading(kafka, topic, partition, start)
@@ -146,8 +147,12 @@ class BoundedReader:
             )
         if monotonic() - max(self._moved_at, self._renewed_at) > self._renew_after:
             self.close()
-            self._consumer = _reading(self._kafka, self._topic, self._partition, self.next_offset)
-            self._renewed_at, self._renew_after = monotonic(), 2 * self._renew_after
+            server = one_server(self._kafka, self._renewals)
+            self._consumer = _reading(server, self._topic, self._partition, self.next_offset)
+            self._renewed_at = monotonic()
+            self._renewals += 1
+            if self._renewals % len(servers_of(self._kafka)) == 0:
+                self._renew_after *= 2
 
 
 class KafkaRestore:

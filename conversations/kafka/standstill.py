@@ -2,16 +2,18 @@
 
 A consumer asks a connected broker for the leader of a partition. The only connected broker may be an old leader that is cut off
 from the cluster. This broker still answers that it is the leader and that there are no new records. So this module asks for the ends of
-the inputs with a new client each time. A new client may choose another broker, which knows the new leader.
+the inputs with a new client each time. The clients begin at the bootstrap servers in turn, and all servers but one know the new leader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from random import randrange
 from time import monotonic
 
 from conversations.config import Kafka
+from conversations.kafka.clients import one_server, servers_of
 from conversations.kafka.offsets import Offsets, Place, ask_decided
 
 LOOKED_AT = 10.0
@@ -29,6 +31,7 @@ class Standstill:
         self._behind: dict[Place, int] = {}
         """Positions of the inputs for which Kafka had more records."""
         self._due_at = monotonic() + LOOKED_AT
+        self._turn = randrange(len(servers_of(kafka)))
 
     def due(self) -> bool:
         """Return True if it is time for a check, or if answers may have come."""
@@ -48,7 +51,8 @@ class Standstill:
         quiet = [place for place, at in positions.items() if self._last.get(place) == at]
         self._last, self._behind, self._due_at = positions, {}, monotonic() + LOOKED_AT
         if quiet and not still:
-            self._asked = ask_decided(self._kafka, quiet)
+            self._asked = ask_decided(one_server(self._kafka, self._turn), quiet)
+            self._turn += 1
         return still
 
     def _take_answers(self, ends: Offsets) -> None:
