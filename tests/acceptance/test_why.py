@@ -1,6 +1,8 @@
 """`conversations why`, with the real command line on a real Kafka: each cause is provoked, named, and mended by the command that it names."""
 
 import json
+import os
+import signal
 from contextlib import chdir
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +19,7 @@ from conversations_ops.cli.app import app
 from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.queues import queues
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
+from tests.acceptance.services.stalling import DEVICES, WORDS, Word, caller, sleepy
 from tests.acceptance.support.command_line import Running
 from tests.acceptance.support.operator import Terminal
 from tests.support.waiting import until
@@ -41,7 +44,15 @@ class Night(Terminal):
 
     def why(self, conversation: str) -> tuple[int, dict[str, dict[str, Any]], str]:
         code, told = self("why", conversation)
-        return code, {it["cause"]: it for it in told["causes"]}, told["next"] or ""
+        return code, {it["cause"]: it for it in told.get("causes", [])}, told.get("next") or ""
+
+    def await_cause(self, about: str, cause: str) -> dict[str, Any]:
+        """Wait until a cause is named, and return it."""
+        return until(lambda: self.why(about)[1].get(cause, {}), cause)
+
+    def await_none(self, about: str) -> None:
+        """Wait until nothing stalls."""
+        until(lambda: self.why(about)[:2] == (0, {}), "nothing stalls")
 
     def obey(self, command: str) -> int:
         """Run a command as it is printed."""
@@ -67,11 +78,12 @@ def test_each_cause_is_named_and_its_command_mends_it(kafka: Kafka, tmp_path: Pa
         assert (code, "no worker of fragile has any partition" in found["no-owner"]["says"]) == (1, True)
         assert found["unacknowledged"]["service"] == "asker"
         assert command == ""
-        with Running(kafka, tmp_path, "fragile:fragile"):
-            until(lambda: night.why(waits)[:2] == (0, {}))
+        with Running(kafka, tmp_path, "fragile:fragile") as run:
+            night.await_none(waits)
             held(night, client, tmp_path)
             tried_again(night, client)
             hidden(night, client)
+            stands(night, client, run)
             off(night, client)
             ends_soon(night, client)
             over(night, client)
@@ -96,7 +108,7 @@ def held(night: Night, client: Client, out: Path) -> None:
     assert f"next: {command}" in text
     (out / "mended").touch()
     assert night.obey(command) == 0
-    until(lambda: night.why(one)[:2] == (0, {}))
+    night.await_none(one)
 
 
 def tried_again(night: Night, client: Client) -> None:
@@ -115,15 +127,23 @@ def hidden(night: Night, client: Client) -> None:
     producer.produce(service_topic(night.kafka.namespace, "fragile", QUEUE), b"x", "x", 0)
     producer.flush(30)
     waits = begin(client, "1")
-    found: dict[str, dict[str, Any]] = until(lambda: _with(night.why(waits)[1], "open-transaction"))
-    assert "a program began a transaction" in found["open-transaction"]["says"]
+    assert "a program began a transaction" in night.await_cause(waits, "open-transaction")["says"]
     assert "open-transaction" in night.why("fragile")[1]
     Producer(stranger).init_transactions(30)
-    until(lambda: night.why(waits)[:2] == (0, {}))
+    night.await_none(waits)
 
 
-def _with(found: dict[str, dict[str, Any]], cause: str) -> dict[str, dict[str, Any]]:
-    return found if cause in found else {}
+def stands(night: Night, client: Client, run: Running) -> None:
+    """A worker that does not run any more, but is still a member of its group."""
+    (pid,) = [worker["pid"] for service in run.health()[1]["services"] for worker in service["workers"]]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        waits = begin(client, "1")
+        assert "1 record of 1 partition is not read yet" in night.await_cause(waits, "unread")["says"]
+        assert night.await_cause("fragile", "unread")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    night.await_none(waits)
 
 
 def off(night: Night, client: Client) -> None:
@@ -134,7 +154,7 @@ def off(night: Night, client: Client) -> None:
     assert (code, "INC-4711" in found["queue-off"]["says"]) == (1, True)
     assert "brake" not in found
     assert night.obey(command) == 0
-    until(lambda: night.why(waits)[:2] == (0, {}))
+    night.await_none(waits)
 
 
 def ends_soon(night: Night, client: Client) -> None:
@@ -158,3 +178,43 @@ def over(night: Night, client: Client) -> None:
     assert (code, shown["conversation"]) == (0, gone)
     assert night("dead-letters", "discard", shown["letter"], *WHY)[0] == 0
     assert night.why(gone)[:2] == (0, {})
+
+
+def test_a_cause_that_passes_by_itself_is_named_until_it_has_passed(kafka: Kafka, tmp_path: Path) -> None:
+    apply(kafka, [caller.declaration(), sleepy.declaration()], 1, 1)
+    night = Night(kafka, tmp_path)
+    (tmp_path / "settings").write_text("brake.dialogs = 3\nbrake.probe = 9s\n")
+    settings = ("--settings", str(tmp_path / "settings"))
+    with Client(caller, kafka) as client, Running(kafka, tmp_path, "stalling:caller", "stalling:sleepy", *settings):
+        slow, refused = words(client, "slow", "more"), words(client, "no")
+        nowhere = words(client, "lost", to="sleepi")
+        expired = words(client, "late", to="sleepi", lifetime=timedelta(seconds=2))
+        for _ in range(2):
+            with client.pooled(DEVICES, "d-1") as block:
+                block.send(Word(text="slow"))
+        odd = [words(client, "odd") for _ in range(5)]
+        stalls = {slow: "slow-handler", refused: "broken", nowhere: "unknown-destination"}
+        for dialog, cause in stalls.items():
+            night.await_cause(dialog, cause)
+        assert "is it 'sleepy'?" in night.await_cause(nowhere, "unknown-destination")["says"]
+        assert "broken with -8489" in night.await_cause(expired, "broken")["says"]
+        waits = until(lambda: next((it for it in begun(night) if "pool" in night.why(it)[1]), ""), "the pool")
+        _, found, command = night.why(waits)
+        assert found["pool"]["says"].startswith("it begins when dialog ")
+        assert command == "" or night(*command.split()[1:])[0] in (0, 1)
+        until(lambda: any("brake" in night.why(it)[1] for it in odd), "the brake")
+        (tmp_path / "go").touch()
+        for it in (slow, refused, expired, waits):
+            night.await_none(it)
+
+
+def words(client: Client, *texts: str, to: str = "sleepy", lifetime: timedelta = timedelta(hours=5)) -> str:
+    with client.begin_dialog(to, WORDS, wait_for_service=True, lifetime=lifetime) as dialog:
+        for text in texts:
+            dialog.send(Word(text=text))
+    return dialog.id
+
+
+def begun(night: Night) -> list[str]:
+    """Return the dialogs that caller knows."""
+    return [it["conversation"] for it in night("dialogs", "list", "--service", "caller")[1]["dialogs"]]

@@ -261,7 +261,7 @@ def sides_in(table: Mapping[bytes, bytes], where: tuple[str, str, int]) -> list[
             elif key[:1] == rows.UNACKNOWLEDGED and key[1:18] in found:
                 _count_sent(found[key[1:18]].waits.unacknowledged, decode_tails(row))
             elif key[:1] == rows.SUCCESSION:
-                _queue_up(found, decode_succession(row).dialogs)
+                queue_up(found, decode_succession(row).dialogs)
         except (ValueError, LookupError) as error:
             aside(key, error)
     for it in parked.parked(table, service, partition, aside):
@@ -295,7 +295,8 @@ def _first_of(numbers: AbstractSet[int] | MutableSet[int]) -> tuple[int, ...]:
     return tuple(islice(sorted(numbers), MISSING))
 
 
-def _queue_up(found: Mapping[bytes, Side], dialogs: Sequence[bytes]) -> None:
+def queue_up(found: Mapping[bytes, Side], dialogs: Sequence[bytes]) -> None:
+    """Note at the sides of a pool's key which dialog is before them. ``dialogs`` are the names of all sides of the key, the oldest first."""
     for before, own in pairwise(dialogs):
         if own in found:
             found[own].before = uuid_text(before[:16])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from heapq import merge
 from itertools import islice, product
 from typing import NamedTuple
@@ -13,8 +14,9 @@ from uuid import UUID
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
+from conversations.protocol.succession import decode_succession
 from conversations.protocol.topics import STATE
-from conversations_ops.operate.dialogs import Side
+from conversations_ops.operate.dialogs import Side, queue_up
 from conversations_ops.read_model.derived import sides_of
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.services import service_names
@@ -195,5 +197,19 @@ def both_sides(file: File, namespace: str, conversation: bytes) -> list[Side]:
                 "SELECT service, partition FROM sides INDEXED BY sides_by_id WHERE own = ?", (own,)
             )
             for where in places.fetchall():
-                sides += sides_of(file.connection, namespace, where, [own])
+                found = list(sides_of(file.connection, namespace, where, [own]))
+                _queue_up(file, found)
+                sides += found
     return sides
+
+
+def _queue_up(file: File, sides: Sequence[Side]) -> None:
+    """Note which dialog is before each of these sides in its pool. A damaged row of a pool is passed over."""
+    for it in sides:
+        key = rows.SUCCESSION + it.key.encode()
+        with suppress(ValueError, LookupError):
+            for (row,) in file.connection.execute(_ROW, (it.service, it.partition, key)):
+                queue_up({it.identity: it}, decode_succession(row).dialogs)
+
+
+_ROW = "SELECT value FROM rows WHERE service = ? AND partition = ? AND key = ?"

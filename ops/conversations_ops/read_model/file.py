@@ -15,7 +15,7 @@ from conversations_ops.cache import FIX, cache_directory, writable
 
 DIRECTORY = "read-model"
 """Name of its directory in the cache directory."""
-VERSION = 3
+VERSION = 4
 """Version of the tables. A file of another version is thrown away."""
 BUSY = 9.0
 """Seconds to wait for another process that writes the same file."""

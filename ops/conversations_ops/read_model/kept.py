@@ -14,7 +14,7 @@ from conversations.protocol.topics import COMMANDS
 _OF_SIDE = (
     rows.ENDPOINT, rows.HELD, rows.DELAYED, rows.PARK, rows.PARKED, rows.RETRY, rows.UNACKNOWLEDGED,
 )  # fmt: skip
-_OF_PARTITION = (rows.PARTITION, rows.LETTER)
+_OF_PARTITION = (rows.PARTITION, rows.LETTER, rows.SUCCESSION)
 NOBODY = b""
 """The side of a row that belongs to a partition, and of a record that cannot be decoded."""
 

@@ -47,6 +47,18 @@ def of_all_partitions(facts: Facts, service: str, clock: Clock) -> Iterator[Caus
             yield _set_aside(*place, aside, clock)
         if (since := facts.transactions.get(place)) is not None:
             yield _open_transaction(*place, since, clock)
+    yield from _unread(facts, service)
+
+
+def _unread(facts: Facts, service: str) -> Iterator[Cause]:
+    """A partition that is set aside is not read at all, which is a cause of its own."""
+    found = [
+        count for place, count in facts.unread.items() if place[0] == service and count and place not in facts.aside
+    ]
+    if found:
+        are = "is" if sum(found) == 1 else "are"
+        says = f"{counted(sum(found), 'record')} of {counted(len(found), 'partition')} {are} not read yet"
+        yield Cause("unread", service, says)
 
 
 def _queue_off(queue: Queue, clock: Clock) -> Cause:

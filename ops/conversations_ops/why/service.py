@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from conversations_ops.printable import counted
 from conversations_ops.read_model.letters import Group
 from conversations_ops.why.cause import Cause, Clock, in_order, wait
 from conversations_ops.why.facts import Facts
@@ -26,21 +25,9 @@ def causes_of_service(
     """
     return in_order([
         *of_all_partitions(facts, service, clock),
-        *_unread(facts, service),
         *(_held(it, clock) for it in held),
         *(_retried(it, clock) for it in retried),
     ])  # fmt: skip
-
-
-def _unread(facts: Facts, service: str) -> Iterator[Cause]:
-    by_partition = {number: count for (name, number), count in facts.unread.items() if name == service and count}
-    if by_partition:
-        count, partitions = sum(by_partition.values()), counted(len(by_partition), "partition")
-        yield Cause(
-            "unread",
-            service,
-            f"{counted(count, 'record')} of {partitions} {'is' if count == 1 else 'are'} not read yet",
-        )
 
 
 def _held(it: Group, clock: Clock) -> Cause:

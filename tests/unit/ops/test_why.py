@@ -164,6 +164,10 @@ def test_a_partition_that_is_set_aside_and_an_open_transaction_are_causes() -> N
     told = found(facts(asks, aside=aside, transactions={("credit", 0): NOW - 9}))
     assert list(told) == ["set-aside", "open-transaction"], "it is not known which partition gets the side"
     assert list(found(facts(asks, aside=aside, owned=nowhere))) == ["no-owner"]
+    told = found(facts(asks, unread={("credit", 0): 1, ("credit", 1): 2, ("loans", 0): 3}, aside=aside))
+    assert told["unread"].says == "1 record of 1 partition is not read yet", (
+        "the partition that is set aside has a cause of its own"
+    )
 
 
 def test_a_service_stalls_for_its_partitions_and_its_failed_messages() -> None:
