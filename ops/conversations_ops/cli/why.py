@@ -47,16 +47,16 @@ def why(context: typer.Context, about: About, as_json: Json = False) -> None:
       conversations why 0199c1f2-0000-7000-8000-000000000001 --json | jq -r '.causes[].cause'
       conversations why orders
     """
-    kafka = kafka_of(context)
+    kafka, own = kafka_of(context), _id(about)
     with answering(as_json):
         with read_model(kafka) as file:
-            told = _about_dialog(kafka, file, about) if _is_id(about) else _about_service(kafka, file, about)
+            told = _about_service(kafka, file, about) if own is None else _about_dialog(kafka, file, own)
         command = next_command(told.causes)
         data = {
             told.kind: told.name, "headline": told.headline, "causes": [_plain(it) for it in told.causes], "next": command or None,
         }  # fmt: skip
         lines = [
-            f"{told.name}  {told.headline}".rstrip(),
+            f"{told.name}  {told.headline}",
             *(f"  {number}. {it.service}: {it.says}" for number, it in enumerate(told.causes, 1)),
         ]
         if not told.causes:
@@ -76,16 +76,16 @@ class _Told(NamedTuple):
     otherwise: str
 
 
-def _is_id(text: str) -> bool:
+def _id(text: str) -> bytes | None:
+    """Return the id of a dialog; None if this is none, and so the name of a service."""
     try:
-        id_of(text)
+        return id_of(text)
     except typer.BadParameter:
-        return False
-    return True
+        return None
 
 
-def _about_dialog(kafka: Kafka, file: File, text: str) -> _Told:
-    facts = facts_of(kafka, file, id_of(text))
+def _about_dialog(kafka: Kafka, file: File, own: bytes) -> _Told:
+    facts = facts_of(kafka, file, own)
     found = causes(facts, _clock(facts.now))
     otherwise = ": both sides are over, or wait for their application"
     return _Told("conversation", facts.sides[0].name, headline(facts), found, otherwise)
@@ -95,7 +95,7 @@ def _about_service(kafka: Kafka, file: File, service: str) -> _Told:
     facts = facts_of_service(kafka, file, service)
     held, retried = (groups(file, waits, service) for waits in (Waits.PERSON, Waits.RETRY))
     found = causes_of_service(facts, service, held, retried, _clock(facts.now))
-    return _Told("service", service, f"{counted(len(facts.queues), 'partition')}", found, "")
+    return _Told("service", service, counted(len(facts.queues), "partition"), found, "")
 
 
 def _plain(it: Cause) -> dict[str, object]:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from heapq import merge
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import NamedTuple
 from uuid import UUID
 
@@ -171,11 +171,12 @@ def _by_body(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[
         return
     connection.execute(f"PRAGMA mmap_size = {_MAPPED}")
     places = connection.execute("SELECT service, partition FROM places WHERE kind = ?", (STATE,)).fetchall()
-    for place, kind in product(places, _WAIT):
-        for (own,) in connection.execute(_BODIES, (*place, kind, bytes([kind[0] + 1]), text.encode())):
-            owns.add(own)
-            if len(owns) >= limit:
-                break
+    searched = (
+        connection.execute(_BODIES, (*place, kind, bytes([kind[0] + 1]), text.encode()))
+        for place, kind in product(places, _WAIT)
+    )
+    for (own,) in chain.from_iterable(searched):
+        owns.add(own)
         if len(owns) >= limit:
             break
     yield from _of(connection, owns, limit)

@@ -12,8 +12,8 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.follow import Follower
-from conversations.kafka.log_times import dated_after, open_transactions
-from conversations.kafka.offsets import extents_of, positions_of
+from conversations.kafka.log_times import open_transactions
+from conversations.kafka.offsets import extents_of, positions_of, since
 from conversations.kafka.ownership import owned_partitions
 from conversations.protocol.events import PartitionSetAside
 from conversations.protocol.identifiers import uuid_text
@@ -90,7 +90,7 @@ def _aside(kafka: Kafka, file: File, service: str) -> dict[tuple[str, int], tupl
     for it in events(file, Wanted(service=service, name=PartitionSetAside.NAME), MOST):
         last.setdefault(int(it.told.fields["partition"]), (it.told.at, str(it.told.fields["why"])))
     state = service_topic(kafka.namespace, service, STATE)
-    written = {number for number, (at, _) in last.items() if dated_after(kafka, [(state, number)], at // 1_000 + 1)}
+    written = {number for number, (at, _) in last.items() if since(kafka, [(state, number)], at // 1_000 + 1)}
     return {(service, number): told for number, told in last.items() if number not in written}
 
 
