@@ -19,7 +19,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 
 from conversations.config import Kafka
-from conversations.config_checks import without_port
+from conversations.config_checks import addresses_of, without_port
 from conversations.errors import KafkaNotReady, KafkaUnreachable, LogError, LoginRefused
 from conversations.kafka.failures import Word, describe, forbidden, not_ready, unreachable, word_for
 from conversations.kafka.logins import refused_login
@@ -97,18 +97,13 @@ def settings(
     }
 
 
-def servers_of(kafka: Kafka) -> list[str]:
-    """Return the bootstrap servers, at least one."""
-    return [server for server in kafka.bootstrap.split(",") if server.strip()] or [kafka.bootstrap]
-
-
 def one_server(kafka: Kafka, turn: int) -> Kafka:
     """Return the settings with only one of the bootstrap servers: ``turn`` counts through them, round and round.
 
     A client learns the other brokers from the server that it finds first, at random. If that server is a leader that is cut off from its
     cluster, the client may stay with it. Clients that take turns get away from it for certain.
     """
-    servers = servers_of(kafka)
+    servers = addresses_of(kafka.bootstrap)
     return replace(kafka, bootstrap=servers[turn % len(servers)])
 
 

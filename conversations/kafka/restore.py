@@ -17,9 +17,10 @@ from confluent_kafka import (
 )
 
 from conversations.config import Kafka
+from conversations.config_checks import addresses_of
 from conversations.errors import KafkaNotReady, LogError, StaleAnswer
 from conversations.kafka import rights
-from conversations.kafka.clients import close_reader, make_consumer, no_answer, one_server, servers_of, translated
+from conversations.kafka.clients import close_reader, make_consumer, no_answer, one_server, translated
 from conversations.kafka.failures import describe, harmless_to_readers, out_of_range, passing
 from conversations.kafka.offsets import WITH_ROW, OffsetClient, ask_bounds, ask_committed, ask_offset
 from conversations.ports import Restored
@@ -151,7 +152,7 @@ class BoundedReader:
             self._consumer = _reading(server, self._topic, self._partition, self.next_offset)
             self._renewed_at = monotonic()
             self._renewals += 1
-            if self._renewals % len(servers_of(self._kafka)) == 0:
+            if self._renewals % len(addresses_of(self._kafka.bootstrap)) == 0:
                 self._renew_after *= 2
 
 

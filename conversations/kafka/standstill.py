@@ -13,7 +13,8 @@ from random import randrange
 from time import monotonic
 
 from conversations.config import Kafka
-from conversations.kafka.clients import one_server, servers_of
+from conversations.config_checks import addresses_of
+from conversations.kafka.clients import one_server
 from conversations.kafka.offsets import Offsets, Place, ask_decided
 
 LOOKED_AT = 10.0
@@ -31,7 +32,7 @@ class Standstill:
         self._behind: dict[Place, int] = {}
         """Positions of the inputs for which Kafka had more records."""
         self._due_at = monotonic() + LOOKED_AT
-        self._turn = randrange(len(servers_of(kafka)))
+        self._turn = randrange(len(addresses_of(kafka.bootstrap)))
 
     def due(self) -> bool:
         """Return True if it is time for a check, or if answers may have come."""
