@@ -8,7 +8,7 @@ PROCESSES ?= 4
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-console screenshots test test-all chaos chaos-poison chaos-resend chaos-speakers chaos-cluster chaos-spark soak leaks hostile bench mutate lint types check docs lock clean
+.PHONY: help setup demo demo-console screenshots test test-all chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench mutate lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -42,6 +42,9 @@ chaos-resend: $(STAMP) ## Break dialogs up to four times while workers are kille
 
 chaos-speakers: $(STAMP) ## A web hook, a terminal and a handler speak at once on the same dialogs while workers are killed (minutes)
 	$(BIN)/python -m tests.chaos.speakers
+
+chaos-remote: $(STAMP) ## Let dialogs cross two clusters over a network that loses and repeats, while workers, forwarders and brokers are killed (minutes)
+	$(BIN)/python -m tests.chaos.remote
 
 chaos-cluster: $(STAMP) ## Break three brokers, the network between all, local copies and clocks, with Spark beside it (minutes)
 	$(BIN)/python -m tests.chaos.cluster

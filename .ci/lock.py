@@ -15,7 +15,22 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements"
 MARK = "# pyproject fingerprint: "
 LOCKS = {  # in this order: each lock constrains the next ones, so a package has one version in all of them
-    "dev": ["--group", "dev", "--extra", "broker", "--extra", "ops", "--extra", "spark", "--extra", "examples"],
+    "dev": [
+        "--group",
+        "dev",
+        "--extra",
+        "broker",
+        "--extra",
+        "ops",
+        "--extra",
+        "otel",
+        "--extra",
+        "seal",
+        "--extra",
+        "spark",
+        "--extra",
+        "examples",
+    ],
     "bench": ["--group", "bench"],
     "runtime": [],
     # the container image: what builds the wheel, what the command line and the console need, and what the demo and Spark need beyond that

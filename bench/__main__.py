@@ -73,6 +73,7 @@ def bench(
     keeping     an initiator that keeps its messages until they are acknowledged, or keeps nothing
     release     others of the same worker while a million delayed rows are released to a peer that is back
     resending   10,000 dialogs that break and carry on with new dialogs
+    remote      dialogs between two clusters, beside one cluster and beside MirrorMaker 2
     parking     throughput beside parked dialogs, a retry storm, a million parked messages, a redrive
     scale       a million open dialogs
     console     pages of the web console over a million dialogs and a hundred thousand failed messages

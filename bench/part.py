@@ -47,6 +47,7 @@ HOMES: Mapping[str, str] = {
     "keeping": "bench.parts.keeping",
     "release": "bench.release.part",
     "resending": "bench.resending.part",
+    "remote": "bench.remote.part",
     "parking": "bench.parking.part",
     "scale": "bench.scale.part",
     "console": "bench.console.part",

@@ -54,9 +54,10 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
     from conversations.protocol.codes import ErrorClass
     from conversations.protocol.contract import ANY_SERVICE, Contract, MessageType, Resend, message_type
     from conversations.protocol.plain_records import PlainRecord
+    from conversations.queue_disabled import QueueDisabled
     from conversations.reader import Reader
     from conversations.run import run
-    from conversations.service import QueueDisabled, Service
+    from conversations.service import Service
 
 _HOMES = {
     "client": ("Client",),

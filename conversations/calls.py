@@ -11,6 +11,7 @@ from typing import Any
 from conversations.dialog import Dialog
 from conversations.handlers import Handler
 from conversations.logs import handling
+from conversations.tracing import Span
 
 log = logging.getLogger("conversations.worker")
 
@@ -23,6 +24,8 @@ class Call:
     arguments: tuple[Any, ...]
     refused: BaseException | None = None
     """The failure of a handler that returned, and whose state cannot be kept; None if its effects are kept."""
+    span: Span | None = None
+    """The span of the call in a trace; None if the service does not trace."""
 
     def refuse(self, failure: BaseException) -> None:
         """Note that the handler returned, and has failed, because its state cannot be kept."""
@@ -37,16 +40,22 @@ class Call:
 
 def invoke(call: Call) -> BaseException | None:
     """Run a ``def`` handler. Return the exception that the handler raised; None if the handler succeeded."""
+    span = call.span
     handling(call.arguments[-1])
+    if span is not None:
+        span.begin()
     try:
         result = call.handler.function(*call.arguments)
-        if result is not None:
-            return _returned(call.handler, result)
+        failure = None if result is None else _returned(call.handler, result)
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the worker decides what follows
+        if span is not None:
+            span.end(error)
         return error
     finally:
         handling(None)
-    return None
+    if span is not None:
+        span.end(failure)
+    return failure
 
 
 def _returned(handler: Handler, result: object) -> TypeError | None:
@@ -68,13 +77,19 @@ def _returned(handler: Handler, result: object) -> TypeError | None:
 
 async def invoke_async(call: Call) -> BaseException | None:
     """Run an ``async def`` handler. Return the exception that the handler raised; None if the handler succeeded."""
+    span = call.span
     handling(call.arguments[-1])
+    if span is not None:
+        span.begin()
     try:
         result = await call.handler.function(*call.arguments)
-        if result is not None:
-            return _returned(call.handler, result)
+        failure = None if result is None else _returned(call.handler, result)
     except BaseException as error:  # noqa: BLE001 - a handler may raise anything; the worker decides what follows
+        if span is not None:
+            span.end(error)
         return error
     finally:
         handling(None)
-    return None
+    if span is not None:
+        span.end(failure)
+    return failure

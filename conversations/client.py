@@ -30,8 +30,10 @@ from conversations.protocol.command import Begin, pool_id
 from conversations.protocol.contract import Contract, as_message_type
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import Handle, read_handle
+from conversations.protocol.topics import COMMANDS, service_topic
 from conversations.reader import Reader
 from conversations.service import Service
+from conversations.tracing import Traceable
 
 M = TypeVar("M")
 N = TypeVar("N")
@@ -40,7 +42,7 @@ S = TypeVar("S")
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 
 
-class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Client"]):
+class Client(Traceable, AbstractContextManager["Client"], AbstractAsyncContextManager["Client"]):
     """A client speaks for one service. It is thread-safe. Making a client does no I/O, so a client may be made before a fork.
 
     Args:
@@ -73,8 +75,14 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
         self._sinks: dict[str, CommandSink] = {}
         self._readers: dict[tuple[str, int], StateReader] = {}
         self._used: dict[str, Contract] = {}
+        self.trace_with(self._service.tracing if self._service is not None else None)
         self.counts = CommandCounts()
         """Counts of the commands of this client."""
+
+    @property
+    def commands_topic(self) -> str:
+        """Name of the topic for its commands."""
+        return service_topic(self._kafka.namespace, self.service_name, COMMANDS)
 
     def _check_usable(self) -> None:
         """Check that the client can be used now. A client on Kafka can always be used. Called before each use of the client."""
@@ -358,8 +366,8 @@ class Client(AbstractContextManager["Client"], AbstractAsyncContextManager["Clie
             raise NotInContract(
                 f"the target may not send {', '.join(sorted(names - contract.by_target.keys()))} in {contract.name!r}"
             )
-        lifetime = max(admission.micros(timeout, "timeout"), self._periods.request_lifetime)
-        lives = timedelta(microseconds=min(lifetime, contract.longest or lifetime))
+        wait = admission.micros(timeout, "timeout")
+        lives = admission.request_lifetime(contract, wait, self._periods.request_lifetime)
         dialog = self.begin_dialog(to, contract, id=draw_for(host), lifetime=lives, to_group=to_group)
         dialog.__enter__()  # ``Pending`` writes the block and waits for the answer, so ``__exit__`` is never called
         dialog.send(body)

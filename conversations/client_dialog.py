@@ -33,6 +33,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.identifiers import Handle, uuid_text
 from conversations.protocol.limits import COMMAND_BYTES, DESCRIPTION_LIMIT, OPERATIONS, sendable
 from conversations.protocol.times import later
+from conversations.tracing import Tracing, Written, headers_of
 
 
 def now() -> int:
@@ -47,6 +48,11 @@ class Writer(Protocol):
     timeout: timedelta
     limits: Limits
     counts: CommandCounts
+    tracing: Tracing | None
+
+    @property
+    def commands_topic(self) -> str:
+        """Name of the topic for its commands."""
 
     def contracts(self, *, initiates: bool) -> Sequence[Contract]:
         """Return the contracts that the service initiates, or those that it accepts."""
@@ -87,7 +93,7 @@ class ClientBlock:
         message_type = self._outgoing(body, type)
         codec = codec_of(message_type)
         data = codec.encode(body)
-        limit = self._client.limits.body_bytes
+        limit = self._client.limits.record_body
         if len(data) > limit:
             raise admission.body_too_large(len(data), limit)
         if key is not None:
@@ -151,8 +157,34 @@ class ClientBlock:
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
             raise admission.command_too_large("the requests of the block have", len(value))
-        future = self._client.sink().append_async(self._name.key.encode(), value, to=self.to)
+        tracing = self._client.tracing
+        if tracing is None:
+            future = self._client.sink().append_async(self._name.key.encode(), value, to=self.to)
+        else:
+            future = self._append_traced(value, tracing, operations)
         future.add_done_callback(self._client.counts.ended)
+        return future
+
+    def _append_traced(
+        self, value: bytes, tracing: Tracing, operations: Sequence[Operation]
+    ) -> concurrent.futures.Future[None]:
+        """Append the command in a span that lasts until Kafka has it."""
+        span = tracing.writing(
+            Written(
+                self._client.service_name, self._client.commands_topic, uuid_text(self._name.conversation), isinstance(operations[0], Begin),
+                sum(isinstance(it, Send) for it in operations),
+            )
+        )  # fmt: skip
+        span.begin()
+        try:
+            future = self._client.sink().append_async(
+                self._name.key.encode(), value, headers_of(span.trace) or None, to=self.to
+            )
+        except BaseException as error:
+            span.end(error)
+            raise
+        span.leave()
+        future.add_done_callback(lambda done: span.end(None if done.cancelled() else done.exception()))
         return future
 
     def __enter__(self) -> Self:

@@ -13,7 +13,12 @@ _ADDRESS = re.compile(
     r"(?:(?:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?(\[[^\]\s]+\]|[^:/\s\[\]]+)(:[0-9]{1,5})?", re.IGNORECASE
 )
 """One address as librdkafka reads it: a protocol that Kafka knows, a host or an IPv6 address in brackets, and a port."""
-_TYPES = {int: "a whole number", float: "a number", timedelta: "a timedelta, for example timedelta(seconds=1)"}
+_TYPES = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    timedelta: "a timedelta, for example timedelta(seconds=1)",
+}
 
 
 def check_bootstrap(given: object) -> None:
@@ -74,5 +79,8 @@ def check_least(group: Any) -> None:
         value, least = getattr(group, it.name), it.metadata.get("least", 0)
         if isinstance(value, timedelta):
             value //= timedelta(microseconds=1)
+        words = it.metadata.get("words")
+        if words and value not in words:
+            raise ValueError(f"{it.name} must be {' or '.join(words)}, not {value!r:.80}")
         if isinstance(value, int | float) and value < least:
             raise ValueError(f"{it.name} must {'be more than zero' if least else 'not be less than zero'}")

@@ -23,7 +23,7 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.identifiers import Handle, uuid_text
-from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
+from conversations.protocol.limits import DESCRIPTION_LIMIT, RECORD_BODY, sendable
 from conversations.protocol.publications import Headers, Text, publication
 from conversations.protocol.states import OPEN_STATES, State, check_timer
 from conversations.protocol.times import later, moment
@@ -64,6 +64,20 @@ class Dialog(Generic[S]):
         """
         endpoint = self._party.endpoint
         return Handle(endpoint.conversation, endpoint.key, endpoint.initiator).text
+
+    @property
+    def log_fields(self) -> dict[str, object]:
+        """The fields of a log line about this dialog: ``log.info("...", extra=dialog.log_fields)``. There is nothing of the body.
+
+        Log lines of the handler itself get them from ``conversations.logs.ConversationFilter``.
+        """
+        envelope, draft = self._envelope, self._draft
+        found: dict[str, object] = {
+            "conversation": self.id, "service": self._party.endpoint.service, "partition": draft.room.number, "attempt": self.attempt,
+        }  # fmt: skip
+        if envelope is not None:
+            found |= {"message_type": envelope.message_type, "message_number": envelope.seq}
+        return found
 
     @property
     def contract(self) -> str:
@@ -177,7 +191,7 @@ class Dialog(Generic[S]):
         check_usable(pool, draft.room.initiates, self._party.endpoint.service, key)
         if draft.room.is_unknown(pool.to):
             raise admission.unknown_service(pool.to)
-        return PoolSender(draft, draft.room.side_of(pool.contract), pool, key, draft.room.body_limit)
+        return PoolSender(draft, draft.room.side_of(pool.contract), pool, key, min(draft.room.body_limit, RECORD_BODY))
 
     @property
     def pending(self) -> Sequence[PendingMessage]:

@@ -62,6 +62,8 @@ class NewDialog(NamedTuple):
 class Room(Protocol):
     """The part of a partition that a draft uses."""
 
+    number: int
+    """Number of the partition."""
     body_limit: int
     delayed: dict[bytes, int]
     """Delayed bytes, by the identity of the endpoint; empty if no envelope is delayed."""

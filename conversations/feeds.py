@@ -33,6 +33,7 @@ from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS
 from conversations.protocol.plain_records import PlainRecord, Source, copies, time_of
 from conversations.protocol.topics import COMMANDS, check_name, check_plain, partition_of, service_topic
+from conversations.tracing import headers_of, trace_of
 
 log = logging.getLogger("conversations.feeds")
 
@@ -237,7 +238,8 @@ class Turning:
         value = encode_command(command)
         if len(value) > COMMAND_BYTES:
             raise command_too_large("the messages have", len(value))
-        return self._topic, partition_of(key.encode(), self._partitions), key.encode(), value, None
+        headers = headers_of(trace_of(record.headers)) or None
+        return self._topic, partition_of(key.encode(), self._partitions), key.encode(), value, headers
 
     def _operations(self, dialog: NewDialog) -> tuple[Operation, ...]:
         contract = self._feed.contract
@@ -271,7 +273,9 @@ class Turning:
         feed, place = self._feed, f"{record.topic} partition {record.partition} offset {record.offset}"
         why = f"{feed.name} cannot turn the record of {place} into a message: {type(error).__name__}: {said(error)}"
         if self._refused % TOLD_EVERY == 0:
-            log.warning("service %s: %.500s; it becomes a dead letter", self._source.service, why)
+            log.warning(
+                "service %s: %.500s; it becomes a dead letter", self._source.service, why, extra={"service": self._source.service}
+            )  # fmt: skip
         self._refused += 1
         with suppress(Exception):  # the reason without a stack is better than no reason
             why += "\n" + "".join(traceback.format_tb(error.__traceback__)[-STACK_LINES:])

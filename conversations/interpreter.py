@@ -1,4 +1,4 @@
-"""Settings of Python's cyclic garbage collector for a process that only runs workers."""
+"""Settings of Python's cyclic garbage collector for a process that only runs workers or a forwarder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def relax() -> None:
 
     A step makes tens of thousands of short-lived objects, which reference counting frees. A search of these
     objects dozens of times per step costs about a fifth of the throughput (design decision 0006). The settings apply to the whole
-    interpreter. So call this function only in a process that only runs workers.
+    interpreter. So call this function only in a process that only runs workers or a forwarder.
     """
     gc.collect()
     gc.freeze()  # the modules loaded so far stay until the process ends; the collector skips them from now on

@@ -18,7 +18,7 @@ from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.memory.feeding import MemoryFeeder, append_plain
 from conversations.memory.group_states import MemoryGroupStates
-from conversations.ports import CommandSink, Connection, StateReader
+from conversations.ports import CommandSink, Connection, Headers, StateReader
 from conversations.protocol.admission import unknown_service
 from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.publications import Headers as PublicationHeaders
@@ -42,13 +42,13 @@ class MemoryCommands:
         self._broker = broker
         self._service = service
 
-    def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+    def append_async(self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = "") -> Future[None]:
         """Append one command. The command is in the broker's memory when this method returns. If there is no service ``to``, it fails."""
         future: Future[None] = Future()
         if to and to not in self._broker.services:
             future.set_exception(unknown_service(to, self._broker.services))
             return future
-        self._broker.append_keyed(self._service, COMMANDS, key, value)
+        self._broker.append_keyed(self._service, COMMANDS, key, value, headers)
         future.set_result(None)
         return future
 
@@ -221,7 +221,7 @@ def _running(
         if memory is None:
             feeders += kafka_feeders(service, address, settings)
         else:
-            limit = settings.limits.body_bytes
+            limit = settings.limits.record_body
             feeders += [MemoryFeeder(memory, service.name, feed, limit) for feed in service.feeds.values()]
     with Crew(workers, address, feeders) as crew:
         crew.await_ready(START_SECONDS)
@@ -246,6 +246,7 @@ def _client_service(services: Sequence[Service[Any]], initiates: Sequence[Contra
         ignores=[received for contract in contracts.values() for received in contract.by_target],
     )
     service.temporary = True
+    service.trace_with(next((it.tracing for it in services if it.tracing is not None), None))
     return service
 
 

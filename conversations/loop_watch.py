@@ -81,5 +81,5 @@ class LoopWatch:
             "something" if call is None else f"handler {call.handler.name}",
             silent,
             where,
-            extra={} if call is None else {"conversation": call.arguments[-1].id},
+            extra={} if call is None else call.arguments[-1].log_fields,
         )

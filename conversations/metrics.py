@@ -34,6 +34,8 @@ class Source(StrEnum):
     """A worker process of `conversations run`. Its supervisor serves the metric at ``/metrics``."""
     SUPERVISOR = "supervisor"
     """The supervisor of `conversations run`, at ``/metrics``."""
+    FORWARDER = "forwarder"
+    """A process of `conversations forward`, at ``/metrics``."""
     CLIENT = "client"
     """A ``Client`` in a process of the application, which serves the metric itself."""
     READ_MODEL = "read model"
@@ -90,6 +92,17 @@ DUPLICATES: Final = _count(
 )  # fmt: skip
 EARLY: Final = _count(
     "envelopes_held_early", "envelopes", "early", "Envelopes that were held because an envelope before them is missing."
+)  # fmt: skip
+RETRANSMITTED: Final = _count(
+    "retransmissions", "dialogs", "retransmitted",
+    "Times that a dialog transmitted again what its peer on another cluster had not acknowledged.",
+)  # fmt: skip
+CORRUPT: Final = _count(
+    "records_corrupt", "records", "corrupt", "Records that were damaged between two clusters, and were discarded."
+)  # fmt: skip
+NOT_AUTHENTIC: Final = _count(
+    "records_not_authentic", "records", "not_authentic",
+    "Records that were discarded because the senders that they name have not sealed them.",
 )  # fmt: skip
 LEFT_TO_SENDER: Final = _count(
     "messages_left_to_sender", "messages", "left_to_sender",
@@ -228,6 +241,39 @@ RESTARTS: Final = Metric(
     f"{PREFIX}worker_restarts_total", Kind.COUNTER, Source.SUPERVISOR, _WORKER, "starts",
     "Starts of a worker process after the end of the process before it.", "restarts",
 )  # fmt: skip
+
+# -- forwarders ---------------------------------------------------------------------------------------------------------------
+
+
+def _forwarded(name: str, unit: str, text: str, kind: Kind = Kind.COUNTER) -> Metric:
+    return Metric(f"{PREFIX}forwarder_{name}", kind, Source.FORWARDER, ("cluster",), unit, text)
+
+
+F_ENVELOPES: Final = _forwarded(
+    "envelopes_total", "envelopes", "Envelopes that were appended to queues on the other cluster."
+)
+F_BATCHES: Final = _forwarded(
+    "transactions_total", "transactions", "Transactions that were committed on the other cluster."
+)
+F_BYTES: Final = _forwarded("bytes_total", "bytes", "Bytes of the envelopes that were appended on the other cluster.")
+F_UNKNOWN: Final = _forwarded(
+    "unknown_services_total", "envelopes", "Envelopes that were not carried, because the other cluster does not have the service."
+)  # fmt: skip
+F_FAILURES: Final = _forwarded(
+    "failures_total", "failures", "Times that one of the clusters did not answer, or refused something."
+)
+F_PARTITIONS: Final = _forwarded(
+    "partitions", "partitions", "Partitions of the transmission topic that the forwarder carries.", Kind.GAUGE
+)
+F_LAG: Final = _forwarded(
+    "lag_records", "offsets", "Offsets between the positions of these partitions and their ends, as the last fetch told them.", Kind.GAUGE
+)  # fmt: skip
+F_SUCCESS: Final = _forwarded(
+    "last_success_seconds", "seconds", "Time since the last transaction on the other cluster; 0 if there was none yet.", Kind.GAUGE
+)  # fmt: skip
+F_AWAY: Final = _forwarded(
+    "away_seconds", "seconds", "Time for which the forwarder cannot carry; 0 while it can.", Kind.GAUGE
+)
 
 # -- clients ------------------------------------------------------------------------------------------------------------------
 

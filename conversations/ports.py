@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from conversations.protocol.letters import RefusedCommand
+from conversations.protocol.topics import QUEUE
 
 Headers = list[tuple[str, bytes]]
 Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
@@ -47,10 +48,11 @@ class Out(NamedTuple):
 
 
 class Positions(NamedTuple):
-    """For both inputs of a partition, the offset of the next record to read. None means the start of the log."""
+    """For each input of a partition, the offset of the next record to read. None means the start of the log."""
 
     queue: int | None
     commands: int | None
+    decisions: int | None = None
 
 
 class Unanswered(NamedTuple):
@@ -113,7 +115,7 @@ class Listener(Protocol):
 class Connection(Protocol):
     """One worker's connection to the topics of its service. Only the thread that called ``join`` may call its methods.
 
-    There are three exceptions: any thread may call ``partitions``, ``schemas`` and ``look_at_catalog``. Runs of lanes call these methods when
+    There are exceptions: any thread may call ``partitions``, ``cluster``, ``schemas`` and ``look_at_catalog``. Runs of lanes call these methods when
     they send, and when they admit dialogs. So these methods never use the consumer.
 
     Raises:
@@ -130,7 +132,8 @@ class Connection(Protocol):
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Return the records that have arrived, at most ``limit``. If there are none, wait up to ``timeout`` seconds.
 
-        As soon as the values of the records have ``size`` bytes in total, no further records are added.
+        As soon as the values of the records have ``size`` bytes in total, no further records are added. Decisions come first: they do not
+        wait for messages and commands that have arrived before them.
 
         Raises:
             InputLost: the position of an input is out of range, or its topic was re-created. The error names the partition.
@@ -142,16 +145,16 @@ class Connection(Protocol):
         """Begin to read the state partition at offset ``since``, or at its start if ``since`` is None."""
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Start both inputs of an assigned partition, queue and commands, at ``positions``."""
+        """Start the inputs of an assigned partition at ``positions``: queue, commands and decisions."""
 
-    def pause(self, partition: int, *, commands: bool = False) -> None:
-        """Pause the queue of a partition, or its commands. The other input continues."""
+    def pause(self, partition: int, kind: str = QUEUE) -> None:
+        """Pause one input of a partition: ``QUEUE``, ``COMMANDS`` or ``DECISIONS``. The other inputs continue."""
 
-    def resume(self, partition: int, *, commands: bool = False) -> None:
-        """Resume the queue of a partition, or its commands."""
+    def resume(self, partition: int, kind: str = QUEUE) -> None:
+        """Resume one input of a partition."""
 
     def drop(self, partition: int) -> None:
-        """Stop both inputs of a partition that is set aside for a human. The partition stays assigned."""
+        """Stop all inputs of a partition that is set aside for a human. The partition stays assigned."""
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
@@ -180,7 +183,13 @@ class Connection(Protocol):
         """Return the call to Kafka that no broker answers; None while calls are answered."""
 
     def partitions(self, service: str) -> int | None:
-        """Return the partition count of a service's topics, from the catalog; None while the service is not known."""
+        """Return the partition count of the topic for a service, from the catalog; None while the service is not known.
+
+        The topic is the queue of the service. If the service lives on another cluster, it is the transmission topic to this cluster.
+        """
+
+    def cluster(self, service: str) -> str:
+        """Return the name of the cluster on which a service lives, as ``partitions`` last found it; empty for this cluster."""
 
     def look_at_catalog(self) -> None:
         """Read the catalog, so that ``partitions`` knows everything that was in the catalog when this method was called.
@@ -193,32 +202,26 @@ class Connection(Protocol):
         """Return the Avro schemas of the catalog as it was last read: the JSON text of each schema by its fingerprint in hex."""
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Return the ids of the service's own queue, commands and state topics. A re-created topic has a new id."""
+        """Return the ids of the service's own queue, commands, decisions and state topics. A re-created topic has a new id."""
 
     def unwritable(self, topics: Sequence[str]) -> Mapping[str, str]:
         """Return the topics among ``topics`` that cannot be written to, each with the reason: it is missing, or the right is."""
 
-    def queue_end(self, partition: int) -> int:
-        """Return the end offset of the queue partition. Records of open transactions are before this offset, too."""
+    def end(self, kind: str, partition: int) -> int:
+        """Return the end offset of one input of a partition. Records of open transactions are before this offset, too."""
 
-    def queue_read_to(self, partition: int) -> int:
-        """Return the offset at which ``poll`` last reached the end of the queue partition; 0 if it has not reached the end yet.
+    def read_to(self, kind: str, partition: int) -> int:
+        """Return the offset at which ``poll`` last reached the end of one input of a partition; 0 if it has not reached the end yet.
 
         Before this offset, ``poll`` has returned every committed record, and has passed over markers and aborted records. The offset
-        changes only when ``poll`` reaches the end. So use it only to compare it with ``queue_end``.
+        changes only when ``poll`` reaches the end. So use it only to compare it with ``end``.
         """
 
     def queue_seen(self, partition: int) -> tuple[int, int] | None:
-        """Return the end of the queue partition as the last reads told it, and the offset of ``queue_read_to``.
+        """Return the end of the queue partition as the last reads told it, and the offset of ``read_to``.
 
         Return None if no read has told the end yet. Kafka is not asked. Any thread may call this method, also after ``close``.
         """
-
-    def commands_end(self, partition: int) -> int:
-        """Return the end offset of the commands partition, like ``queue_end``."""
-
-    def commands_read_to(self, partition: int) -> int:
-        """Return the offset at which ``poll`` last reached the end of the commands partition, like ``queue_read_to``."""
 
     def close(self) -> None:
         """Call the listener's ``revoked`` for the last time, and leave the group. A repeated call has no effect."""
@@ -260,7 +263,7 @@ class Stores(Protocol):
 class CommandSink(Protocol):
     """Appends commands of clients to the commands topic of one service. It is thread-safe."""
 
-    def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+    def append_async(self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = "") -> Future[None]:
         """Append one command. The future completes when the command is durable, or fails with ``NotAccepted``.
 
         If the catalog does not name the service ``to``, the command is not appended, and the future fails with ``UnknownService``. While

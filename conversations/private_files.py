@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from errno import EACCES
 from pathlib import Path
 from stat import S_IMODE, S_ISVTX
 from typing import IO
 
 _OTHERS = 0o077
+_MORE_THAN_READ_BY_GROUP = 0o037
 
 
 def private_directory(path: Path) -> Path:
@@ -42,3 +44,17 @@ def _close_to_others(what: Path | int, found: os.stat_result) -> None:
     if found.st_uid == os.geteuid() and S_IMODE(found.st_mode) & _OTHERS and not found.st_mode & S_ISVTX:
         with suppress(OSError):  # the file system may be read-only, or have no modes
             os.chmod(what, S_IMODE(found.st_mode) & ~_OTHERS)  # noqa: PTH101 - os.chmod takes an open file, too
+
+
+def read_private(path: Path, limit: int) -> bytes:
+    """Read a file with secrets, at most ``limit`` + 1 bytes of it.
+
+    The group may read the file, because secrets are mounted into containers like this. All other users may not, and only its owner may write.
+
+    Raises:
+        OSError: the file cannot be read, or its mode gives more rights than that.
+    """
+    with path.open("rb") as file:
+        if S_IMODE(os.fstat(file.fileno()).st_mode) & _MORE_THAN_READ_BY_GROUP:
+            raise PermissionError(EACCES, "other users may read or change it: run chmod 600 on it")
+        return file.read(limit + 1)

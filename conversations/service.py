@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, get_origin, overload
+from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, get_origin, overload
 
 from typing_extensions import TypeVar as DefaultTypeVar
 
+from conversations.accepted_peers import Further, accepted_peers
 from conversations.bodies import codec_of, shapes_of
 from conversations.body_upgrades import BodyUpgrades
 from conversations.body_upgrades import Upgrade as BodyUpgrade
@@ -29,6 +30,8 @@ from conversations.protocol.contract import (
 )
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import check_name, check_plain, delay_name
+from conversations.queue_disabled import QueueDisabled
+from conversations.tracing import Traceable
 
 M = TypeVar("M")
 M_contra = TypeVar("M_contra", contravariant=True)
@@ -37,28 +40,13 @@ S = DefaultTypeVar("S", default=dict[str, Any])
 DEFAULT_TIME_LIMIT = timedelta(seconds=60)
 
 
-class QueueDisabled(NamedTuple):
-    """The queue of a partition is off. Until ``conversations queue on``, its messages are accepted and parked, but not handled."""
-
-    service: str
-    partition: int
-    cause: str
-    """``operator``, ``policy`` or ``rollbacks``."""
-    by: str
-    """The operator, the message type whose policy turned the queue off, or the number of rollbacks."""
-    reason: str
-    """The operator's reason, or the last failure."""
-
-
 class OnMessage(Protocol[M, S]):
     """A decorator that registers a handler ``(body, dialog)``."""
 
     @overload
     def __call__(self, handler: Callable[[M, Dialog[S]], None], /) -> Callable[[M, Dialog[S]], None]: ...
     @overload
-    def __call__(
-        self, handler: Callable[[M, Dialog[S]], Awaitable[None]], /
-    ) -> Callable[[M, Dialog[S]], Awaitable[None]]: ...
+    def __call__(self, handler: Callable[[M, Dialog[S]], Awaitable[None]], /) -> Callable[[M, Dialog[S]], Awaitable[None]]: ...  # fmt: skip
 
 
 class OnDialog(Protocol[S]):
@@ -72,7 +60,7 @@ class OnDialog(Protocol[S]):
     ) -> Callable[[Dialog[S]], Awaitable[None]]: ...
 
 
-class Service(Generic[S]):
+class Service(Traceable, Generic[S]):
     """A named party: the contracts that it accepts and initiates, the class of its group state, and its handlers.
 
     Args:
@@ -85,6 +73,8 @@ class Service(Generic[S]):
             ``PoisonPolicy()``: three more attempts without a delay, then the dialog waits until an operator decides.
         ignores: message types (class or name) that the service may receive, but does not handle. They need no handler.
         publishes: names of the plain Kafka topics to which handlers may publish records (``Dialog.publish``). Their owners create them.
+        accepts_from: names of the services that may begin dialogs with this one; by default every service may. The first message of another
+            service is refused (-8494), and ``on_error`` of its sender is called. Whoever may write to the queue could claim any name.
 
     Raises:
         DeclarationError: two different contracts have one name, a name is not valid, or an argument has a wrong type. Or a policy is for
@@ -101,6 +91,7 @@ class Service(Generic[S]):
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
         publishes: Sequence[str] = (),
+        **further: Unpack[Further],
     ) -> None: ...
     @overload
     def __init__(
@@ -114,6 +105,7 @@ class Service(Generic[S]):
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
         publishes: Sequence[str] = (),
+        **further: Unpack[Further],
     ) -> None: ...
     def __init__(
         self,
@@ -126,10 +118,12 @@ class Service(Generic[S]):
         poison: Sequence[PoisonPolicy] = (),
         ignores: Sequence[type | str] = (),
         publishes: Sequence[str] = (),
+        **further: Unpack[Further],
     ) -> None:
         self.name = check_name("service", name)
         self.accepts = _by_name(name, as_contracts("accepts", accepts))
         self.initiates = _by_name(name, as_contracts("initiates", initiates))
+        self.accepts_from = accepted_peers(name, self.accepts, further)
         ignored = listed("ignores", ignores, "message types")
         self.ignores = frozenset(t if isinstance(t, str) else as_message_type(t).name for t in ignored)
         self.publishes = frozenset(map(check_plain, listed("publishes", publishes, "names of topics")))
@@ -310,7 +304,7 @@ class Service(Generic[S]):
         return ServiceDeclaration(
             self.name, _plain(self.accepts), _plain(self.initiates), retries,
             shapes_of(types.values()), self.state.version, self.state.schema(), self.longest_lifetime(),
-            sorted(self.publishes), sorted(self.feeds),
+            sorted(self.publishes), sorted(self.feeds), sorted(self.accepts_from or ()),
         )  # fmt: skip
 
     def longest_lifetime(self) -> timedelta:

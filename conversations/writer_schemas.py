@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from conversations.errors import InDoubt, LogError, UndecodableRecord
 from conversations.protocol import command, envelope, envelope_avro
 from conversations.protocol.registry import MARKER, Registry
+from conversations.protocol.seals import associated_in
 
 log = logging.getLogger("conversations.worker")
 
@@ -57,6 +58,14 @@ class WriterSchemas:
             return value
         self._know(value)
         return envelope.encode(envelope.decode(value, self._registry))
+
+    def associated(self, key: bytes, value: bytes) -> bytes:
+        """Return the associated data of a sealed envelope of another release, which ``envelope`` has read before.
+
+        Raises:
+            UndecodableRecord: the bytes are no envelope of a known schema.
+        """
+        return associated_in(key, value, self._registry)
 
     def command(self, value: bytes) -> bytes:
         """Return a command in the schema of this release.

@@ -23,7 +23,7 @@ TEXT = """# Events
 
 <!-- made by `make docs` from conversations/protocol/events.py -->
 
-Workers and operators' tools write events to the topic `<namespace>.events`. An event is a JSON object. Its first field is `event`, the
+Workers, operators' tools and forwarders write events to the topic `<namespace>.events`. An event is a JSON object. Its first field is `event`, the
 name of the event. In a worker's event, three fields follow: `service`, `partition`, and the time `at` in microseconds since 1970. Then the
 fields of the table follow, in the same order. In a worker's event, a text has at most 1,000 characters. If a worker cannot write an event
 to the topic, it writes the event to its log. The command `conversations events` prints the topic.
@@ -55,7 +55,7 @@ def row(event: type[Event]) -> str:
 def page() -> str:
     """Return the text of docs/events.md."""
     parts = [TEXT]
-    for title, worker in (("Of workers", True), ("Of operators' tools", False)):
+    for title, worker in (("Of workers", True), ("Of operators' tools and forwarders", False)):
         rows = [row(event) for event in EVENTS.values() if issubclass(event, WorkerEvent) is worker]
         parts.append(f"## {title}\n\n| event | says | fields |\n|---|---|---|\n" + "\n".join(rows) + "\n")
     return "\n".join(parts).replace("``", "`")

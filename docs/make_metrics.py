@@ -23,17 +23,18 @@ gets the numbers of its workers once a second, together with their health. So th
 The folder `ops` of the repository has what belongs to them:
 
 * `ops/prometheus/alerts.yml`: alerts. Each has a runbook in `ops/runbooks`, with the commands to look and to mend.
-* `ops/prometheus/prometheus.yml`: a configuration with the two jobs that the alerts and dashboards need.
+* `ops/prometheus/prometheus.yml`: a configuration with the jobs that the alerts and dashboards need.
 * `ops/grafana`: three dashboards. *Services* and *workers* are made of what workers report, *namespace* of the read model.
 
 A counter begins again at 0 when its process starts again. A worker whose process starts again has no metrics but its state and its restarts
 until it reports again. Histograms have the bounds {", ".join(f"{it:g}" for it in BOUNDS)} seconds. Labels: `service` and `worker` (the slot) name a worker,
-`partition` is the number of a partition, `handler` the name of a handler function. No label names a dialog. A later version may add metrics.
+`cluster` the other cluster of a forwarder, `partition` is the number of a partition, `handler` the name of a handler function. No label names a dialog. A later version may add metrics.
 """
 COLUMNS = "\n| metric | kind | labels | counts | says |\n|---|---|---|---|---|\n"
 ABOUT = {
     Source.WORKER: ("Of workers", "Served by the supervisor of `conversations run`."),
     Source.SUPERVISOR: ("Of the supervisor", "Served by the supervisor of `conversations run`."),
+    Source.FORWARDER: ("Of forwarders", "Served by `conversations forward emea --health 8081`, for each process."),
     Source.CLIENT: (
         "Of clients",
         "An application serves them with its own metrics: `conversations_ops.metrics.clients.register(client)`.",

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ from playwright.sync_api import Page, expect, sync_playwright  # noqa: E402 - th
 from tests.acceptance.support.browser import CHROMIUM, DESKTOP, MISSING, PHONE  # noqa: E402
 
 OUT = ROOT / "build" / "screenshots"
-SHOWN = ("desktop-overview", "desktop-dialog", "desktop-held", "desktop-redrive-runs", "phone-letter")
-"""Pictures in the documentation."""
+SHORT = ROOT / "build" / "pictures"
+SHOWN = ("desktop-overview", "desktop-dialog")
+"""Pictures in the documentation, cut off at ``TALL``."""
+TALL = 1_180
+"""Number of pixels that a page in the documentation may be high."""
 PATIENCE = 600.0
 """Seconds until flights are held."""
 
@@ -33,8 +37,9 @@ def main(arguments: list[str]) -> int:
     if not CHROMIUM:
         print(MISSING, file=sys.stderr)
         return 1
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
+    for directory in (OUT, SHORT):
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
     with tempfile.TemporaryFile("w+") as said:
         demo = subprocess.Popen(
             [Path(sys.executable).with_name("conversations"), "demo", "--console", "--no-spark", "--json"],
@@ -53,7 +58,7 @@ def main(arguments: list[str]) -> int:
             demo.wait()
     if "--docs" in arguments:
         for name in SHOWN:
-            shutil.copy(OUT / f"{name}.png", ROOT / "docs" / "pictures" / f"{name}.png")
+            shutil.copy(SHORT / f"{name}.png", ROOT / "docs" / "pictures" / f"{name}.png")
     print(f"{len(list(OUT.iterdir()))} pictures in {OUT}")
     return code
 
@@ -92,6 +97,7 @@ class Camera:
     def take_all(self) -> None:
         """Take a picture of every page, then redrive the held flights and take pictures of that."""
         desktop = self._windows["desktop"]
+        self._publish_metrics(desktop)
         desktop.goto(f"{self._base}/letters")
         group = str(desktop.locator("main table a").first.get_attribute("href"))
         desktop.goto(f"{self._base}{group}")
@@ -100,13 +106,40 @@ class Camera:
         pages = {
             "overview": "/", "dialogs": "/dialogs", "held": "/letters", "group": group, "letter": letter, "edit": f"{letter}/edit", "dialog": dialog,
             "why": f"{dialog}/why", "retries": "/retries", "open-letters": "/detached", "queues": "/queues", "queue": "/queues/aircraft-log",
-            "redrives": "/redrives", "events": "/events", "journal": "/journal", "not-found": "/nothing", "no-match": "/dialogs?q=nothing",
+            "redrives": "/redrives", "charts": "/charts?span=1h", "events": "/events", "journal": "/journal", "not-found": "/nothing", "no-match": "/dialogs?q=nothing",
         }  # fmt: skip
         for name, path in pages.items():
             for window, page in self._windows.items():
                 page.goto(f"{self._base}{path}")
-                page.screenshot(path=OUT / f"{window}-{name}.png", full_page=True)
+                self._take(page, f"{window}-{name}")
         self._redrive(desktop, f"{self._base}{group}")
+
+    def _take(self, page: Page, name: str) -> None:
+        page.screenshot(path=OUT / f"{name}.png", full_page=True)
+        if name in SHOWN:
+            size = page.viewport_size or {"width": DESKTOP[0]}
+            height = min(int(page.evaluate("document.documentElement.scrollHeight")), TALL)
+            clip = {"x": 0, "y": 0, "width": size["width"], "height": height}
+            page.screenshot(path=SHORT / f"{name}.png", full_page=True, clip=clip)  # type: ignore[arg-type]  # a dict of numbers
+
+    def _publish_metrics(self, page: Page) -> None:
+        """Let Spark publish the metrics of the demo, whose Kafka the foot of each page names."""
+        page.goto(self._base)
+        bootstrap = page.locator("footer").inner_text().partition(" ")[0]
+        namespace = page.locator(".brand small").inner_text()
+        where = ["--bootstrap", bootstrap, "--namespace", namespace]
+        soon = datetime.now(tz=UTC) + timedelta(minutes=1)  # the minute of the demo is not over
+        until = ["--until", soon.strftime("%Y-%m-%dT%H:%M")]
+        command = [
+            Path(sys.executable).with_name("conversations"),
+            "spark",
+            "dialog-metrics",
+            "--publish",
+            *until,
+            *where,
+        ]
+        subprocess.run(command, check=True)
+        page.wait_for_timeout(3_000)  # the read model looks every second
 
     def _redrive(self, page: Page, group: str) -> None:
         page.goto(group)
@@ -116,7 +149,7 @@ class Camera:
         page.fill("input[name=reason]", "mended: these flights were diverted")
         page.get_by_role("button", name="Start").click()
         expect(page.get_by_label("Progress")).to_contain_text("handled", timeout=60_000)
-        page.screenshot(path=OUT / "desktop-redrive-runs.png", full_page=True)
+        self._take(page, "desktop-redrive-runs")
         for window in ("phone", "dark"):
             self._windows[window].goto(page.url)
             self._windows[window].screenshot(path=OUT / f"{window}-redrive-runs.png", full_page=True)

@@ -222,7 +222,7 @@ def _send(contract: Contract, name: str, data: bytes | None, ready: bool) -> Sen
     declared = contract.outgoing(None, name, from_initiator=True)
     codec = codec_of(declared)
     body = _body(declared, data, ready)
-    limit = Limits().body_bytes
+    limit = Limits().record_body
     if len(body) > limit:
         raise body_too_large(len(body), limit)
     return Send(name, codec.content_type, body)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 from bench import quiet, topics, verify
@@ -21,9 +20,9 @@ from conversations.protocol.command import Action
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision
 from conversations_ops.operate.parked import parked_messages
-from conversations_ops.operate.redrive.drive import Drive, End
-from conversations_ops.operate.redrive.journal import Journal
-from conversations_ops.operate.redrive.outcomes import Outcome
+from conversations_ops.operate.redrive.drive import Drive
+from conversations_ops.operate.redrive.journal import History, Journal
+from conversations_ops.operate.redrive.outcomes import End, Outcome
 from conversations_ops.operate.redrive.plan import Care, Plan, freeze
 from conversations_ops.operate.redrive.selection import Selector
 
@@ -88,9 +87,12 @@ def redrive(ground: Ground, letters: int) -> dict[str, Any]:
         chosen, _ = freeze(parked_messages(kafka, our_loop.ANSWERING), Selector(), Care(rate=FAST))
         planned = time.perf_counter()
         plan = Plan("rd-be", kafka.namespace, "", "bench", Selector(), Care(rate=FAST), chosen)
-        journal = Journal(Path(directory) / "plan.json", plan.redrive)
-        drive = Drive(kafka, plan, journal, Decision(Action.RETRY, "bench", "to measure it"), lambda _: None)
-        end = drive.run()
+        decision = Decision(Action.RETRY, "bench", "to measure it")
+        with Journal(kafka, History(plan.redrive), 0) as journal:
+            drive = Drive(
+                kafka, plan, journal, decision, lambda: parked_messages(kafka, our_loop.ANSWERING), lambda _: None
+            )
+            end = drive.run()
         ended = time.perf_counter()
     topics.drop(ground.bootstrap, space)
     handled = sum(outcome is Outcome.HANDLED for outcome in drive.outcomes.values())

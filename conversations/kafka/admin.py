@@ -13,7 +13,15 @@ from confluent_kafka.cimpl import NewTopic
 from conversations.config import Kafka, Periods
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.appending import append
-from conversations.kafka.catalog import Catalog, own_schemas, read_catalog, schema_record, service_record
+from conversations.kafka.catalog import (
+    Catalog,
+    no_route_record,
+    own_schemas,
+    read_catalog,
+    route_records,
+    schema_record,
+    service_record,
+)
 from conversations.kafka.clients import (
     REQUEST_TIMEOUT,
     Topic,
@@ -26,16 +34,21 @@ from conversations.kafka.retrying import looked_for
 from conversations.kafka.topic_settings import bring, wanted
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.release_changes import changes, check_release
+from conversations.protocol.routes import Cluster
 from conversations.protocol.topics import (
     RETRY,
     SERVICE_TOPICS,
+    TRANSMISSION,
     catalog_topic,
     check_foreign,
     check_name,
     events_topic,
+    forwarded_topic,
     metrics_topic,
+    operators_topic,
     retry_topic,
     service_topic,
+    transmission_topic,
     twins_of,
 )
 
@@ -102,12 +115,13 @@ def apply(
     plans = control | _service_topics(kafka, declarations, counts, periods)
     existing = describe_topics(admin, kafka, list(plans))
     _refuse_other_counts(kafka, counts, (catalog, existing))
+    if routed := sorted(catalog.routes.keys() & counts.keys()):
+        raise DeclarationError(
+            f"service {routed[0]!r} lives on cluster {catalog.routes[routed[0]]!r}: remove its route before you apply it here"
+        )
     for declaration in () if replace else declarations:
         check_release(catalog.services.get(declaration.name, {}), declaration)
-    missing = {name: plans[name] for name, topic in existing.items() if topic is None}
-    _create(kafka, admin, missing, replication)
-    lines = [f"created topic {name} ({_times(plan.partitions, 'partition')})" for name, plan in missing.items()]
-    lines += bring(admin, kafka, {name: plan.settings for name, plan in plans.items() if name not in missing})
+    lines = _made(kafka, admin, plans, existing, replication)
     lines += [line for d in declarations for line in _unused(kafka, d, catalog)]
     lines += [f"{d.name}: {line}" for d in declarations for line in effects(catalog, d)]
     lines += missing_plain_topics(kafka, declarations, admin)
@@ -152,11 +166,57 @@ def create_metrics_topic(kafka: Kafka, replication: int = -1, periods: Periods |
     """
     admin, name = make_admin(kafka), metrics_topic(kafka.namespace)
     plan = _Plan(CONTROL_PARTITIONS, wanted("metrics", periods=periods))
-    if describe_topics(admin, kafka, [name])[name] is None:
-        _create(kafka, admin, {name: plan}, replication)
-    else:
-        bring(admin, kafka, {name: plan.settings})
+    _made(kafka, admin, {name: plan}, describe_topics(admin, kafka, [name]), replication)
     return name
+
+
+def add_route(
+    kafka: Kafka, service: str, cluster: Cluster, replication: int = -1, periods: Periods | None = None
+) -> list[str]:
+    """Write into the catalog that a service lives on another cluster, and create the topics that this needs.
+
+    Return a line for each creation and each change. Workers that run notice a changed route within about ten seconds.
+
+    Raises:
+        DeclarationError: the service lives on this cluster, a name cannot be part of a topic's name, or the transmission topic has another
+            partition count.
+        KafkaUnreachable: no broker answered within 10 s.
+        LogError: Kafka refused, or the namespace has no catalog.
+    """
+    check_name("service", service)
+    check_name("cluster", cluster.name)
+    admin, catalog = make_admin(kafka), read_catalog(kafka)
+    if service in catalog.services:
+        raise DeclarationError(
+            f"service {service!r} lives on this cluster: a route would take its messages away from it"
+        )
+    name = transmission_topic(kafka.namespace, cluster.name)
+    plans = {
+        name: _Plan(cluster.partitions, wanted(TRANSMISSION, periods=periods)),
+        forwarded_topic(kafka.namespace): _Plan(CONTROL_PARTITIONS, wanted("forwarded", periods=periods)),
+    }
+    existing = describe_topics(admin, kafka, list(plans))
+    there = existing[name]
+    if there is not None and there.partitions != cluster.partitions:
+        raise DeclarationError(f"{name} has {there.partitions} partitions, not {cluster.partitions}: give this number")
+    lines = _made(kafka, admin, plans, existing, replication)
+    if catalog.route(service) != cluster:
+        append(kafka, catalog_topic(kafka.namespace), route_records(service, cluster))
+        lines.append(f"service {service} is on cluster {cluster.name} ({cluster.bootstrap})")
+    return lines
+
+
+def remove_route(kafka: Kafka, service: str) -> None:
+    """Remove the route of a service from the catalog. The transmission topic stays, because it may have envelopes to carry.
+
+    Raises:
+        DeclarationError: the service has no route.
+        KafkaUnreachable: no broker answered within 10 s.
+        LogError: Kafka refused, or the namespace has no catalog.
+    """
+    if service not in read_catalog(kafka).routes:
+        raise DeclarationError(f"service {service!r} has no route: 'conversations route list' shows all routes")
+    append(kafka, catalog_topic(kafka.namespace), [no_route_record(service)])
 
 
 def _unused(kafka: Kafka, declaration: ServiceDeclaration, catalog: Catalog) -> list[str]:
@@ -172,6 +232,7 @@ def _namespace_topics(kafka: Kafka, periods: Periods) -> dict[str, _Plan]:
     return {
         catalog_topic(kafka.namespace): _Plan(CONTROL_PARTITIONS, wanted("catalog", periods=periods)),
         events_topic(kafka.namespace): _Plan(CONTROL_PARTITIONS, wanted("events", periods=periods)),
+        operators_topic(kafka.namespace): _Plan(CONTROL_PARTITIONS, wanted("operators", periods=periods)),
     }
 
 
@@ -240,6 +301,17 @@ def _refuse_other_counts(
                     f"service {service!r} has {_times(count, 'partition')} ({where}), not {partitions}: the "
                     f"count is fixed when a service is created. Apply it with {count}, or under another name"
                 )
+
+
+def _made(
+    kafka: Kafka, admin: AdminClient, plans: Mapping[str, _Plan], existing: Mapping[str, Topic | None], replication: int
+) -> list[str]:
+    """Create the missing topics, and correct the settings of the others. Return a line for each creation and each change."""
+    missing = {name: plan for name, plan in plans.items() if existing[name] is None}
+    _create(kafka, admin, missing, replication)
+    lines = [f"created topic {name} ({_times(plan.partitions, 'partition')})" for name, plan in missing.items()]
+    lines += bring(admin, kafka, {name: plan.settings for name, plan in plans.items() if name not in missing})
+    return lines
 
 
 def _create(kafka: Kafka, admin: AdminClient, missing: Mapping[str, _Plan], replication: int) -> None:

@@ -2,38 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from conversations.config import Kafka
 from conversations.errors import LogError, LoginRefused
 from conversations.kafka.clients import REQUEST_TIMEOUT, make_producer
-from conversations.kafka.failures import describe, producer_forbidden
+from conversations.kafka.failures import describe, error_in, producer_forbidden
 from conversations.kafka.logins import refused_login
 
 
-def append(kafka: Kafka, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
+def append(kafka: Kafka, topic: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     """Append keys and values to partition 0 of a topic, and wait until Kafka has acknowledged all of them.
 
     Raises:
         KafkaUnreachable: no broker answered.
         LogError: Kafka refused the records. If a right is missing, the message names it.
     """
-    if not records:
-        return
-    failed: list[KafkaError] = []
-    producer = make_producer(kafka, {"message.timeout.ms": int(REQUEST_TIMEOUT * 1000)})
-    try:
-        for key, value in records:
-            producer.produce(topic, value, key, 0, lambda error, _: failed.append(error) if error is not None else None)
-        left = producer.flush(REQUEST_TIMEOUT + 1)
-    except (KafkaException, SystemError) as failure:
-        # After a fatal error of the producer, the client raises KafkaException, or SystemError caused by KafkaException.
-        found = failure if isinstance(failure, KafkaException) else failure.__cause__
-        raise _refusal(kafka, topic, found.args[0] if isinstance(found, KafkaException) else None) from failure
-    if failed or left:
-        raise _refusal(kafka, topic, failed[0] if failed else None)
+    if records:
+        Appender(kafka, topic).append(records)
+
+
+class Appender:
+    """Appends to partition 0 of a topic, for as long as it lives."""
+
+    def __init__(self, kafka: Kafka, topic: str) -> None:
+        self._kafka, self._topic = kafka, topic
+        self._failed: list[KafkaError] = []
+        self.last = -1
+        """Offset of the last record that Kafka has acknowledged."""
+        self._producer = make_producer(kafka, {"message.timeout.ms": int(REQUEST_TIMEOUT * 1000)})
+
+    def append(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Append records, and return when Kafka has acknowledged all records so far.
+
+        Raises:
+            KafkaUnreachable: no broker answered.
+            LogError: Kafka refused a record. If a right is missing, the message names it.
+        """
+        self.begin(records)
+        if self.flush() or self._failed:
+            raise _refusal(self._kafka, self._topic, self._failed[0] if self._failed else None)
+
+    def begin(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Begin to append records, without waiting. The next ``append`` tells whether Kafka refused one.
+
+        Raises:
+            LogError: the client refused a record.
+        """
+        with self._refusals():
+            for key, value in records:
+                self._producer.produce(self._topic, value, key, 0, self._delivered)
+                self._producer.poll(0)
+
+    def flush(self) -> int:
+        """Wait until Kafka has answered about all records so far, and return the number of records without an answer.
+
+        Raises:
+            LogError: the producer cannot go on. If a right is missing, the message names it.
+        """
+        with self._refusals():
+            return self._producer.flush(REQUEST_TIMEOUT + 1)
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except (KafkaException, SystemError, BufferError) as failure:
+            raise _refusal(self._kafka, self._topic, error_in(failure)) from failure
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append(error)
+        else:
+            self.last = max(self.last, message.offset() or 0)
 
 
 def _refusal(kafka: Kafka, topic: str, error: KafkaError | None) -> LogError:

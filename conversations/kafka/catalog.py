@@ -17,12 +17,15 @@ from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, describe_topics,
 from conversations.kafka.restore import read_all
 from conversations.protocol.limits import NAME
 from conversations.protocol.registry import fingerprint
-from conversations.protocol.topics import DELAY, SERVICE_TOPICS, catalog_topic, service_topic
+from conversations.protocol.routes import Cluster, cluster_of, route_of, route_record
+from conversations.protocol.topics import DELAY, READABLE, catalog_topic, service_topic
 
-SERVICE, SCHEMA = "service/", "schema/"
+SERVICE, SCHEMA, CLUSTER, ROUTE = "service/", "schema/", "cluster/", "route/"
 MOST_PARTITIONS = 1_000_000
 REREAD_AFTER = 1.0
 """Minimum number of seconds between two readings of the catalog that look for an unknown service."""
+ROUTE_KNOWN_FOR = 10.0
+"""Seconds for which a route is believed without another look at the catalog."""
 FAILED_FOR = 10.0
 """Seconds for which the catalog is not read again after a failed reading. The pause is needed, because each reading delays a worker."""
 PATIENCE = 2.0
@@ -34,11 +37,24 @@ class Catalog:
     """The catalog: its services and schemas."""
 
     services: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Entries by service name, with the fields ``partitions``, ``accepts``, ``initiates``, ``retries``, ``publishes`` and ``reads``."""
+    """Entries by service name, with the fields ``partitions``, ``accepts``, ``initiates``, ``retries``, ``publishes``, ``reads`` and ``accepts_from``."""
     schemas: dict[str, str] = field(default_factory=dict)
     """Avro schemas as JSON, by fingerprint in hex."""
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    """The other clusters, by name."""
+    routes: dict[str, str] = field(default_factory=dict)
+    """The name of the cluster of each service that lives on another cluster."""
     next_offset: int = 0
     """Offset in the topic at which the next reading begins."""
+
+    def route(self, service: str) -> Cluster | None:
+        """Return the cluster on which a service lives; None if no route names another cluster for it."""
+        return self.clusters.get(self.routes.get(service, ""))
+
+    def destination(self, service: str) -> int | None:
+        """Return the partition count of the topic for a service. None: the catalog has no such service and no route for it."""
+        cluster = self.route(service)
+        return self.partitions(service) if cluster is None else cluster.partitions
 
     def partitions(self, service: str) -> int | None:
         """Return the partition count of a service's topics, or None if the catalog does not name the service."""
@@ -59,6 +75,10 @@ class Catalog:
             if not NAME.fullmatch(name):
                 raise ValueError("no service can have such a name")
             _set(self.services, name, None if value is None else _entry(value))
+        elif kind == "cluster":
+            _set(self.clusters, name, None if value is None else cluster_of(name, value))
+        elif kind == "route":
+            _set(self.routes, name, None if value is None else route_of(value))
         elif kind == "schema":
             _set(self.schemas, name, None if value is None else value.decode())
 
@@ -66,6 +86,17 @@ class Catalog:
 def service_record(name: str, entry: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """Make the catalog record of a service."""
     return f"{SERVICE}{name}".encode(), json.dumps(entry, sort_keys=True).encode()
+
+
+def route_records(service: str, cluster: Cluster) -> list[tuple[bytes, bytes]]:
+    """Make the catalog records of a route: the cluster, and the cluster of the service."""
+    route = f"{ROUTE}{service}".encode(), route_record(cluster.name)
+    return [(f"{CLUSTER}{cluster.name}".encode(), cluster.record()), route]
+
+
+def no_route_record(service: str) -> tuple[bytes, None]:
+    """Make the catalog record that removes a route."""
+    return f"{ROUTE}{service}".encode(), None
 
 
 def schema_record(fingerprint: str, schema: str) -> tuple[bytes, bytes]:
@@ -111,13 +142,15 @@ def read_catalog(
 
 
 def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
-    """Return the services whose topics all exist. Log a warning for each service with a missing topic.
+    """Return the services that can be read: their topics of ``READABLE`` exist.
+
+    Log a warning for each service with a missing topic.
 
     Raises:
         KafkaUnreachable: no broker answered.
         LogError: the right to describe a topic is missing.
     """
-    topics = {name: [service_topic(kafka.namespace, name, kind) for kind in SERVICE_TOPICS] for name in services}
+    topics = {name: [service_topic(kafka.namespace, name, kind) for kind in READABLE] for name in services}
     found = describe_topics(make_admin(kafka), kafka, [topic for those in topics.values() for topic in those])
     missing = {
         name: gone for name, those in topics.items() if (gone := [topic for topic in those if found[topic] is None])
@@ -133,6 +166,9 @@ def with_topics(kafka: Kafka, services: Iterable[str]) -> list[str]:
 class CatalogReader:
     """The catalog of a worker. It is read again when an unknown service is asked for, but at most once a second.
 
+    It is also read again when a service on another cluster is asked for, and the last reading is ``ROUTE_KNOWN_FOR`` seconds ago, because a route
+    may change. A service of this cluster stays.
+
     The caller holds the lock of its worker during a reading. So after the first reading, each request has the short time limit
     ``PATIENCE``. After a failed reading, the next reading begins only after ``FAILED_FOR`` seconds.
     """
@@ -145,29 +181,38 @@ class CatalogReader:
         self._failed_at = 0.0
 
     def partitions(self, service: str) -> int | None:
-        """Return the partition count of a service's topics, or None if the catalog does not name the service (yet).
+        """Return the partition count of the topic for a service: its queue, or the transmission topic to its cluster.
 
-        Only the first reading raises. If a later reading fails, the result comes from the last successful reading.
+        The result is None if the catalog names neither the service nor a route for it (yet). Only the first reading raises. If a later
+        reading fails, the result comes from the last successful reading.
 
         Raises:
             KafkaUnreachable: no broker answered the first reading.
             LogError: the namespace has no catalog, or the catalog cannot be read.
         """
         catalog = self._catalog
-        count = catalog.partitions(service) if catalog else None
-        if count is not None or (catalog and (monotonic() - self._read_at < REREAD_AFTER or self._failed_lately())):
+        count = catalog.destination(service) if catalog else None
+        if catalog and count is not None and catalog.route(service) is None:
+            return count
+        known_for = REREAD_AFTER if count is None else ROUTE_KNOWN_FOR
+        if catalog and (monotonic() - self._read_at < known_for or self._failed_lately()):
             return count
         try:
             catalog = self.read()
         except LogError as failure:
             if catalog is None:
                 raise
-            log.info("the catalog could not be read again, so %s stays unknown: %s", service, failure)
-        return catalog.partitions(service)
+            log.info("the catalog could not be read again, so what is known of %s stays: %s", service, failure)
+        return catalog.destination(service)
+
+    def cluster(self, service: str) -> str:
+        """Return the name of the cluster on which a service lives, by the last reading; empty for this cluster."""
+        found = None if self._catalog is None else self._catalog.route(service)
+        return "" if found is None else found.name
 
     def known(self, service: str) -> int | None:
-        """Return the partition count of a service's topics by the last reading; None if the catalog did not name the service then."""
-        return None if self._catalog is None else self._catalog.partitions(service)
+        """Return what ``partitions`` does, by the last reading; None if the catalog had no such service and no route then."""
+        return None if self._catalog is None else self._catalog.destination(service)
 
     def entry(self, service: str) -> Mapping[str, Any]:
         """Return the entry of a service by the last reading; empty if the catalog did not name the service then."""
@@ -253,6 +298,7 @@ _FIELDS = {
     "bodies": _is_bodies,
     "state_version": _is_number,
     "publishes": _is_names,
+    "accepts_from": _is_names,
     "reads": _is_names,
 }
 """The optional fields of an entry that this version reads, each with the function that checks its value."""

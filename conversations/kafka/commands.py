@@ -19,11 +19,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError, NotAccepted
 from conversations.kafka.catalog import CatalogReader
-from conversations.kafka.clients import Admin, log, make_producer
+from conversations.kafka.clients import Admin, describe_topics, log, make_producer
 from conversations.kafka.failures import describe, ends_producer, producer_forbidden
 from conversations.ports import Headers
 from conversations.protocol.admission import unknown_service
-from conversations.protocol.topics import COMMANDS, partition_of, service_topic
+from conversations.protocol.topics import COMMANDS, DECISIONS, partition_of, service_topic
 
 SERVE = 0.2
 """Maximum number of seconds that the thread for delivery reports waits before it checks whether it must end."""
@@ -57,14 +57,17 @@ class _Command:
 class _Connection:
     """A producer, the thread that serves its delivery reports, the catalog, and the partition count of the commands topic."""
 
-    def __init__(self, kafka: Kafka, service: str) -> None:
+    def __init__(self, kafka: Kafka, service: str, kind: str) -> None:
         self.pid = os.getpid()
         self.service = service
-        self.topic = service_topic(kafka.namespace, service, COMMANDS)
-        self._catalog = CatalogReader(kafka, Admin(kafka))
+        self.topic = service_topic(kafka.namespace, service, kind)
+        admin = Admin(kafka)
+        self._catalog = CatalogReader(kafka, admin)
         count = self._catalog.read().partitions(service)
         if count is None:
             raise DeclarationError(f"service {service!r} is not in the catalog: run 'conversations apply' for it")
+        if kind == DECISIONS:
+            _check_there(kafka, admin, service, self.topic)
         self.count = count
         # linger 0, because a client waits for each record. Records of several threads are still grouped into batches.
         safe = {"acks": "all", "message.timeout.ms": DELIVERY_TIMEOUT}
@@ -113,7 +116,12 @@ class _Connection:
         try:
             known = self._catalog.read().services
         except LogError as error:
-            log.info("the catalog could not be read, so a dialog with %s begins unchecked: %s", command.to, error)
+            log.info(
+                "the catalog could not be read, so a dialog with %s begins unchecked: %s",
+                command.to,
+                error,
+                extra={"service": self.service},
+            )
             known = None
         if known is not None and command.to not in known:
             command.refuse(unknown_service(command.to, known))
@@ -187,11 +195,31 @@ class _Connection:
         return NotAccepted(f"Kafka refused a command for {self.service!r}: {need}{describe(error)}")
 
 
-class CommandProducer:
-    """Appends commands to one service, for all threads. It connects at its first use, and again after a fork."""
+def _check_there(kafka: Kafka, admin: Admin, service: str, topic: str) -> None:
+    """Check that a service has its topic of decisions. Without this check, a broker may make the topic, with a wrong partition count.
 
-    def __init__(self, kafka: Kafka, service: str) -> None:
-        self._kafka, self._service = kafka, service
+    Raises:
+        DeclarationError: the topic is missing, because the service was last applied by an older release.
+        LogError: the topic cannot be described.
+    """
+    with admin.request() as client:
+        if describe_topics(client, kafka, [topic], need="WRITE")[topic] is None:
+            raise DeclarationError(
+                f"topic {topic} is missing: run 'conversations apply' of this release for {service}, and then update its workers"
+            )
+
+
+class CommandProducer:
+    """Appends commands to one service, for all threads. It connects at its first use, and again after a fork.
+
+    Args:
+        kafka: the cluster and the namespace.
+        service: the service that the commands are for.
+        kind: ``COMMANDS`` for the commands of a client, or ``DECISIONS`` for those of an operator.
+    """
+
+    def __init__(self, kafka: Kafka, service: str, kind: str = COMMANDS) -> None:
+        self._kafka, self._service, self._kind = kafka, service, kind
         self._lock = Lock()
         self._connection: _Connection | None = None
         self._connecting: Thread | None = None
@@ -205,7 +233,7 @@ class CommandProducer:
         Raises:
             NotAccepted: the command was not confirmed within ``timeout`` seconds. It may still arrive. Appending the same
                 command again is harmless.
-            DeclarationError: the catalog does not name the service.
+            DeclarationError: the catalog does not name the service, or its topic of decisions is missing.
         """
         try:
             self.append_async(key, value, headers, timeout).result(timeout)
@@ -248,7 +276,7 @@ class CommandProducer:
         connection: _Connection | None = None
         failure: Exception | None = None
         try:
-            connection = _Connection(self._kafka, self._service)
+            connection = _Connection(self._kafka, self._service, self._kind)
         except LogError as error:
             failure = NotAccepted(str(error))
             failure.__cause__ = error

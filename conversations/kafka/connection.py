@@ -26,7 +26,16 @@ from conversations.kafka.writable_topics import fault
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.release_changes import check_program
-from conversations.protocol.topics import COMMANDS, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
+from conversations.protocol.topics import (
+    COMMANDS,
+    DECISIONS,
+    INPUTS,
+    QUEUE,
+    SERVICE_TOPICS,
+    STATE,
+    events_topic,
+    service_topic,
+)
 
 LOOK_UP = 2.0
 """Maximum number of seconds that a commit waits for the metadata of its destinations."""
@@ -74,9 +83,7 @@ class KafkaConnection:
         # "orders.web" must have different ids.
         name = slot.replace(".", "~") if slot is not None else token_hex(8)
         self._transactional_id = f"{self._group}.{name}"
-        self._queue, self._commands, self._state = (
-            service_topic(kafka.namespace, service, kind) for kind in (QUEUE, COMMANDS, STATE)
-        )
+        self._queue, self._state = (service_topic(kafka.namespace, service, kind) for kind in (QUEUE, STATE))
         self._admin = Admin(kafka)
         self._catalog = CatalogReader(kafka, self._admin)
         self._inputs: Inputs | None = None
@@ -112,7 +119,8 @@ class KafkaConnection:
         self._verify_settings()
         self._watch = Watch(self.kafka, self._admin, topics, self._periods.topics_looked_at / SECOND)
         self._standstill = Standstill(self.kafka)
-        inputs = Inputs(self.kafka, (self._queue, self._commands), self._group, self._protocol, self._watch.hurry)
+        read = self._topic_of(QUEUE), self._topic_of(COMMANDS), self._topic_of(DECISIONS)
+        inputs = Inputs(self.kafka, read, self._group, self._protocol, self._watch.hurry)
         group = Group(self._group, self._queue, self._state, inputs.metadata, topics.keys())
         look_up = partial(self._describe, timeout=LOOK_UP, rights=True)  # short, because a commit waits for it
         self._transactions = Transactions(self.kafka, self._transactional_id, group, look_up)
@@ -148,19 +156,19 @@ class KafkaConnection:
         return KafkaRestore(self.kafka, names, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Start reading the queue and the commands of an assigned partition from ``positions``."""
+        """Start reading the inputs of an assigned partition from ``positions``."""
         self._joined().open(partition, positions)
 
-    def pause(self, partition: int, *, commands: bool = False) -> None:
-        """Pause the queue of a partition, or its commands. The other input is still read."""
-        self._joined().pause(partition, commands=commands)
+    def pause(self, partition: int, kind: str = QUEUE) -> None:
+        """Pause one input of a partition. The other inputs are still read."""
+        self._joined().pause(partition, kind)
 
-    def resume(self, partition: int, *, commands: bool = False) -> None:
-        """Resume the queue of a partition, or its commands."""
-        self._joined().resume(partition, commands=commands)
+    def resume(self, partition: int, kind: str = QUEUE) -> None:
+        """Resume one input of a partition."""
+        self._joined().resume(partition, kind)
 
     def drop(self, partition: int) -> None:
-        """Stop reading both inputs of a partition that is set aside until a person acts. The partition stays assigned."""
+        """Stop reading all inputs of a partition that is set aside until a person acts. The partition stays assigned."""
         self._joined().drop(partition)
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
@@ -197,6 +205,10 @@ class KafkaConnection:
         """Return the partition count of a service's topics, or None if the catalog does not name the service (yet)."""
         return self._catalog.partitions(service)
 
+    def cluster(self, service: str) -> str:
+        """Return the name of the cluster on which a service lives, as ``partitions`` last found it; empty for this cluster."""
+        return self._catalog.cluster(service)
+
     def look_at_catalog(self) -> None:
         """Read the catalog up to its present end. ``partitions`` uses the result.
 
@@ -210,8 +222,8 @@ class KafkaConnection:
         return self._catalog.schemas
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Return the topic ids of the service's queue, commands and state topics. A re-created topic has another id."""
-        found = self._describe([self._queue, self._commands, self._state])
+        """Return the topic ids of the service's inputs and of its state topic. A re-created topic has another id."""
+        found = self._describe([self._topic_of(kind) for kind in (*INPUTS, STATE)])
         if missing := sorted(name for name, topic in found.items() if topic is None):
             raise LogError(f"topics are missing: {', '.join(missing)}")
         return {name: topic.id for name, topic in found.items() if topic is not None}
@@ -221,34 +233,26 @@ class KafkaConnection:
         found = self._describe(list(topics), rights=True) if topics else {}
         return {name: why for name, topic in found.items() if (why := fault(name, topic))}
 
-    def queue_end(self, partition: int) -> int:
-        """Return the end offset of the queue partition. It is after all records, also after records of open transactions."""
-        return self._end(self._queue, partition)
+    def end(self, kind: str, partition: int) -> int:
+        """Return the end offset of one input of a partition. It is after all records, also after records of open transactions."""
+        return ask_offset(self.kafka, self._topic_of(kind), partition)
 
-    def commands_end(self, partition: int) -> int:
-        """Return the end offset of the commands partition. It is after all records, also after records of open transactions."""
-        return self._end(self._commands, partition)
+    def _topic_of(self, kind: str) -> str:
+        return service_topic(self.kafka.namespace, self.service, kind)
 
-    def _end(self, topic: str, partition: int) -> int:
-        return ask_offset(self.kafka, topic, partition)
-
-    def queue_read_to(self, partition: int) -> int:
-        """Return the offset at which ``poll`` last reached the end of the queue partition.
+    def read_to(self, kind: str, partition: int) -> int:
+        """Return the offset at which ``poll`` last reached the end of one input of a partition.
 
         ``poll`` has returned every record before this offset. The offset is 0 until ``poll`` first reaches the end
         after ``open``.
         """
-        return self._joined().read_to(self._queue, partition)
+        return self._joined().read_to(kind, partition)
 
     def queue_seen(self, partition: int) -> tuple[int, int] | None:
         """Return the end of the queue partition as the last reads told it, and where ``poll`` last reached it; None if it is not known."""
         inputs = self._inputs
         end = None if inputs is None else inputs.queue_ends.get(partition)
-        return None if inputs is None or end is None else (end, inputs.read_to(self._queue, partition))
-
-    def commands_read_to(self, partition: int) -> int:
-        """Return the offset at which ``poll`` last reached the end of the commands partition; see ``queue_read_to``."""
-        return self._joined().read_to(self._commands, partition)
+        return None if inputs is None or end is None else (end, inputs.read_to(QUEUE, partition))
 
     def close(self) -> None:
         """Call the listener's ``revoked``, or ``lost`` after ``InDoubt``. Then leave the group. A repeated call has no effect."""

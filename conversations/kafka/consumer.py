@@ -13,8 +13,10 @@ from conversations.config import Kafka
 from conversations.errors import InputLost, LogError
 from conversations.kafka import rights
 from conversations.kafka.clients import log, make_consumer, note_trouble, translated
+from conversations.kafka.decisions import DecisionsInput
 from conversations.kafka.failures import describe, ignorable, input_gone
 from conversations.ports import ANY_SIZE, Listener, Positions, Record
+from conversations.protocol.topics import COMMANDS, DECISIONS
 
 PREFERRED = {
     "fetch.min.bytes": 1,
@@ -39,7 +41,9 @@ _failed = Message.error
 
 
 class Inputs:
-    """The inputs of one worker: the queue partitions that its group assigned, and the commands partitions with the same numbers.
+    """The inputs of one worker: the queue partitions that its group assigned, and the partitions of commands and decisions with the same numbers.
+
+    The decisions have a consumer of their own (``DecisionsInput``).
 
     When the group assigns a partition, the callback assigns nothing to the consumer, so nothing is fetched. After the
     state is restored, ``open`` assigns the queue and the commands with explicit offsets. For librdkafka, the
@@ -49,13 +53,14 @@ class Inputs:
     def __init__(
         self,
         kafka: Kafka,
-        topics: tuple[str, str],
+        topics: tuple[str, str, str],
         group: str,
         protocol: str,
         on_alone: Callable[[], None] = lambda: None,
     ) -> None:
         self._kafka = kafka
-        self._queue, self._commands = topics
+        self._queue, self._commands, decisions = topics
+        self._decisions = DecisionsInput(kafka, decisions, group)
         self._group = group
 
         def heard(error: KafkaError) -> None:
@@ -104,6 +109,8 @@ class Inputs:
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:
         """Return at most ``limit`` records, of about ``size`` bytes together. If there are none, wait up to ``timeout`` seconds.
 
+        Decisions come in front of the other records. They are at most half of ``limit``.
+
         Raises:
             InputLost: an input's position is out of range, or its topic was re-created.
             LogError: the consumer failed.
@@ -111,6 +118,17 @@ class Inputs:
         if self._errors:
             raise self._errors.pop(0)
         self._moved = False
+        decided, errors = self._decisions.poll(limit // 2)
+        self._errors += errors
+        batch = self._poll(0 if decided else timeout, limit - len(decided), size)
+        if decided:
+            # The poll may have taken partitions away.
+            batch = [*(it for it in decided if it.partition() in self._open), *batch]
+        if not batch and self._errors:
+            raise self._errors.pop(0)
+        return batch
+
+    def _poll(self, timeout: float, limit: int, size: int) -> Sequence[Record]:
         if (now := monotonic()) >= self._look_at:
             self._look_at = now + LOOK_EVERY
             self._look_at_ends()
@@ -127,8 +145,6 @@ class Inputs:
         if self._moved:
             # A callback ran while this batch was taken. Records of partitions that were taken away must not be returned.
             batch = [message for message in batch if message.partition() in self._open]
-        if not batch and self._errors:
-            raise self._errors.pop(0)
         return cast("list[Record]", batch)
 
     def _look_at_ends(self) -> None:
@@ -146,7 +162,7 @@ class Inputs:
         self._errors += errors
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Start reading the queue and the commands of a partition. Do nothing if the partition was taken away meanwhile."""
+        """Start reading the inputs of a partition. Do nothing if the partition was taken away meanwhile."""
         if partition not in self._owned:
             return
         self._forget_ends({partition})  # the end that was reached before is not valid for a new position
@@ -160,33 +176,44 @@ class Inputs:
         else:
             self._consumer.incremental_assign(inputs)
         self._consumer.resume(inputs)  # an input may still be paused from before
+        self._decisions.open(partition, positions.decisions)
         self._open.add(partition)
         for place in inputs:
             self._starts[place.topic, partition] = max(place.offset, 0)
             self._held.discard((place.topic, partition))
 
-    def read_to(self, topic: str, partition: int) -> int:
+    def read_to(self, kind: str, partition: int) -> int:
         """Return the offset at which the end of an input was last reached, or 0. ``poll`` has returned every earlier record."""
-        return self._ends.get((topic, partition), 0)
+        if kind == DECISIONS:
+            return self._decisions.read_to(partition)
+        return self._ends.get((self._topic(kind), partition), 0)
+
+    def _topic(self, kind: str) -> str:
+        return self._commands if kind == COMMANDS else self._queue
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Return the next offset of each input that is not paused. Transaction markers at the end of an input are skipped."""
         places = [(topic, number) for number in self._open for topic in (self._queue, self._commands)]
         flowing = [TopicPartition(*place) for place in places if place not in self._held]
         found = {(it.topic, it.partition): it.offset for it in self._consumer.position(flowing)} if flowing else {}
-        return {place: max(at, self._starts[place], self._ends.get(place, 0)) for place, at in found.items()}
+        known = {place: max(at, self._starts[place], self._ends.get(place, 0)) for place, at in found.items()}
+        return known | self._decisions.positions()
 
-    def pause(self, partition: int, *, commands: bool) -> None:
-        """Pause the queue of a partition, or its commands."""
-        if partition in self._open:
-            topic = self._commands if commands else self._queue
+    def pause(self, partition: int, kind: str) -> None:
+        """Pause one input of a partition."""
+        if kind == DECISIONS:
+            self._decisions.pause(partition)
+        elif partition in self._open:
+            topic = self._topic(kind)
             self._held.add((topic, partition))
             self._consumer.pause([TopicPartition(topic, partition)])
 
-    def resume(self, partition: int, *, commands: bool) -> None:
-        """Resume the queue of a partition, or its commands, after the last record that ``poll`` returned."""
-        if partition in self._open:
-            topic = self._commands if commands else self._queue
+    def resume(self, partition: int, kind: str) -> None:
+        """Resume one input of a partition, after the last record that ``poll`` returned."""
+        if kind == DECISIONS:
+            self._decisions.resume(partition)
+        elif partition in self._open:
+            topic = self._topic(kind)
             self._held.discard((topic, partition))
             self._consumer.resume([TopicPartition(topic, partition)])
 
@@ -196,6 +223,7 @@ class Inputs:
             return
         self._open.discard(partition)
         self._forget_ends({partition})
+        self._decisions.drop(partition)
         # The inputs are paused, not unassigned. librdkafka may know of a revocation whose callback has not run yet. Then
         # librdkafka would take any call of unassign, even with no partition, as the answer to this revocation. The next
         # owner would begin its work, although this worker could still commit.
@@ -204,7 +232,10 @@ class Inputs:
     def close(self) -> None:
         """Leave the group. The listener is called for every partition that is still owned."""
         self._closing = True
-        self._consumer.close()
+        try:
+            self._consumer.close()
+        finally:
+            self._decisions.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._moved = True
@@ -227,6 +258,8 @@ class Inputs:
             if numbers and self._listener is not None:
                 (self._listener.lost if lost else self._listener.revoked)(numbers)
         finally:
+            for number in numbers:
+                self._decisions.drop(number)
             self._owned -= set(numbers)
             self._open -= set(numbers)
             self._forget_ends(set(numbers))

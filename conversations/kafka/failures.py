@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 
 class Word(Enum):
@@ -287,6 +287,15 @@ def unreachable(error: KafkaError) -> bool:
 def not_ready(error: KafkaError) -> bool:
     """Return True if a broker answered that the cluster is not ready. The address is right, and the error will pass."""
     return passing(error) and (error.code() > 0 or error.code() == KafkaError._NOENT)  # noqa: SLF001
+
+
+def error_in(failure: BaseException) -> KafkaError | None:
+    """Return the error of Kafka's client in an exception; None if there is none.
+
+    After a fatal error of a producer, each of its calls raises KafkaException, or SystemError caused by KafkaException.
+    """
+    found = failure if isinstance(failure, KafkaException) else failure.__cause__
+    return found.args[0] if isinstance(found, KafkaException) else None
 
 
 def describe(error: KafkaError) -> str:

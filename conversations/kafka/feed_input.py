@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from conversations.config import Kafka
 from conversations.errors import LogError
@@ -15,7 +15,7 @@ from conversations.kafka.consumer import metadata_of, more
 from conversations.kafka.failures import describe, ignorable
 from conversations.ports import Record
 
-SAFE = {"isolation.level": "read_committed", "group.protocol": "consumer"}
+SAFE = {"isolation.level": "read_committed", "group.protocol": "consumer", "enable.partition.eof": True}
 PREFERRED = {
     "fetch.wait.max.ms": 100,
     "fetch.queue.backoff.ms": 10,
@@ -39,6 +39,8 @@ class FeedInput:
         """Assigned partitions that have no offset yet."""
         self.positions: dict[int, int] = {}
         """For each open partition, the offset after the last record whose transaction is committed."""
+        self._ends: dict[int, int] = {}
+        """For each partition, the offset at which ``poll`` last reached its end."""
         self._closing = False
 
     def metadata(self) -> Any:
@@ -61,6 +63,25 @@ class FeedInput:
         """Read again from the last committed positions."""
         for number, at in self.positions.items():
             self._consumer.seek(TopicPartition(self._topic, number, at))
+
+    def shut(self) -> None:
+        """Read no open partition any more. They stay assigned, and are unopened again."""
+        if self.positions:
+            self._consumer.incremental_unassign([TopicPartition(self._topic, number) for number in self.positions])
+            self.unopened |= self.positions.keys()
+            self.positions.clear()
+
+    def lag(self) -> int:
+        """Return the offsets between the positions and the ends of the open partitions, as the last fetch told them.
+
+        Markers of transactions at the end of a partition do not count.
+        """
+        found = 0
+        for number, at in self.positions.items():
+            ends: Any = self._consumer.get_watermark_offsets(TopicPartition(self._topic, number), cached=True)
+            if ends is not None and ends[1] > self._ends.get(number, 0):
+                found += max(0, ends[1] - at)
+        return found
 
     def poll(self, timeout: float, limit: int, size: int) -> Sequence[Record]:
         """Return at most ``limit`` records of open partitions. If there are none, wait up to ``timeout`` seconds.
@@ -88,6 +109,9 @@ class FeedInput:
     def _look_at(self, message: Message) -> None:
         error = message.error()
         if error is None:
+            return
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own
+            self._ends[message.partition() or 0] = message.offset() or 0
             return
         if ignorable(error):
             log.info("Kafka reports an error, and librdkafka recovers by itself: %s", describe(error))

@@ -181,7 +181,7 @@ class KafkaFeeder(Feeder):
         if count is None:
             raise LogError(f"service {self.service!r} is not in the catalog: run 'conversations apply' for it")
         source = Source(self._kafka.namespace, self.service, self.feed.topic, topic.id)
-        return Turning(self.feed, source, count, self._settings.limits.body_bytes)
+        return Turning(self.feed, source, count, self._settings.limits.record_body)
 
     def _transactions(self, topic: Topic, inputs: FeedInput) -> Transactions:
         slot = (self._settings.slot or "").replace(".", "~")

@@ -12,7 +12,7 @@ another thread frees as soon as metadata arrive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain
 from threading import Thread
@@ -120,14 +120,14 @@ class Extent(NamedTuple):
     """The decided end: all records at lower offsets are committed or aborted."""
 
 
-def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
-    """Return the present extent of every partition of some topics.
+def extents_of(kafka: Kafka, topics: Iterable[str], may_lack: Collection[str] = ()) -> dict[Place, Extent]:
+    """Return the present extent of every partition of some topics. Topics of ``may_lack`` are left out if they are missing.
 
     Raises:
         KafkaUnreachable: no broker answered.
         LogError: a topic is missing, or cannot be described.
     """
-    ends = Ends(kafka, topics)
+    ends = Ends(kafka, topics, may_lack)
     decided = ends.decided()
     # Ask for the first offsets last. If Kafka deletes records meanwhile, the first offsets are then after these records.
     first = ends.first()
@@ -135,17 +135,17 @@ def extents_of(kafka: Kafka, topics: Iterable[str]) -> dict[Place, Extent]:
 
 
 class Ends:
-    """Offsets of the partitions of some topics.
+    """Offsets of the partitions of some topics. Topics of ``may_lack`` are left out if they are missing.
 
     Raises:
         KafkaUnreachable: no broker answered.
         LogError: a topic does not exist, or cannot be described.
     """
 
-    def __init__(self, kafka: Kafka, topics: Iterable[str]) -> None:
+    def __init__(self, kafka: Kafka, topics: Iterable[str], may_lack: Collection[str] = ()) -> None:
         self._kafka = kafka
         found = describe_topics(make_admin(kafka), kafka, sorted(set(topics)))
-        missing = sorted(name for name, topic in found.items() if topic is None)
+        missing = sorted(name for name, topic in found.items() if topic is None and name not in may_lack)
         if missing:
             raise LogError(f"no topic {missing[0]!r}: run 'conversations apply'")
         there = {name: topic for name, topic in found.items() if topic is not None}

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError
 
 from conversations.kafka.clients import Topic
-from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, STATE
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, DECISIONS, QUEUE, STATE
 
 NEEDED: Mapping[str, tuple[str, ...]] = {
     QUEUE: ("READ",),
     COMMANDS: ("READ", "WRITE"),
+    DECISIONS: ("READ",),
     STATE: ("READ", "WRITE"),
     DEAD_LETTER: ("WRITE",),
 }

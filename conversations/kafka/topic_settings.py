@@ -19,7 +19,7 @@ from conversations.config import Kafka, Periods
 from conversations.durations import milliseconds
 from conversations.errors import LogError
 from conversations.kafka.clients import REQUEST_TIMEOUT, log, translated
-from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, RETRY, STATE
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, DECISIONS, INPUTS, QUEUE, RETRY, STATE, TRANSMISSION
 
 MICROSECOND = timedelta(microseconds=1)
 LARGEST_RECORD = 2 * 1024 * 1024
@@ -38,6 +38,7 @@ _INBOX = {**_BY_TIME, "compression.type": "uncompressed"}
 SETTINGS: Mapping[str, Mapping[str, object]] = {
     QUEUE: _INBOX,
     COMMANDS: _INBOX,
+    DECISIONS: _INBOX,
     DEAD_LETTER: {**_BY_TIME},
     STATE: {
         **_EVERY,
@@ -46,8 +47,11 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
         "min.cleanable.dirty.ratio": 0.2,
     },
     RETRY: {**_BY_TIME},
+    TRANSMISSION: _INBOX,
+    "forwarded": {**_EVERY, "cleanup.policy": "compact"},
     "catalog": {**_EVERY, "cleanup.policy": "compact"},
     "events": {**_BY_TIME},
+    "operators": {**_EVERY, "cleanup.policy": "compact,delete", "retention.bytes": -1},
     # The topic is compacted, so that new values of a minute replace the old values of the same minute. Records are also
     # deleted by age, because each minute has new keys.
     "metrics": {
@@ -60,11 +64,15 @@ SETTINGS: Mapping[str, Mapping[str, object]] = {
 TIMES: Mapping[str, Mapping[str, str]] = {
     QUEUE: {"retention.ms": "inbox_kept"},
     COMMANDS: {"retention.ms": "inbox_kept"},
+    DECISIONS: {"retention.ms": "inbox_kept"},
     DEAD_LETTER: {"retention.ms": "letter_life"},
     STATE: {"segment.ms": "state_segment", "delete.retention.ms": "deletes_kept"},
     RETRY: {"retention.ms": "retries_kept"},
+    TRANSMISSION: {"retention.ms": "inbox_kept"},
+    "forwarded": {"delete.retention.ms": "deletes_kept"},
     "catalog": {"delete.retention.ms": "deletes_kept"},
     "events": {"retention.ms": "events_kept"},
+    "operators": {"retention.ms": "operators_kept", "delete.retention.ms": "deletes_kept"},
     "metrics": {"retention.ms": "metrics_kept", "delete.retention.ms": "deletes_kept"},
 }
 """Settings that are periods, by kind of topic: the setting's name, and the name of its period."""
@@ -107,7 +115,7 @@ def wanted(kind: str, lifetime: timedelta = timedelta(0), periods: Periods | Non
     """Return the wanted settings of a topic, as Kafka writes them. ``lifetime`` is the longest lifetime of its service's dialogs."""
     periods = periods or Periods()
     times = {name: milliseconds(getattr(periods, period)) for name, period in TIMES[kind].items()}
-    if kind in {QUEUE, COMMANDS}:
+    if kind in INPUTS:
         spare = milliseconds(periods.grace)  # ``needed`` does not require this part
         times["retention.ms"] = max(times["retention.ms"], _remembered(lifetime, periods) + spare)
     return {name: str(value) for name, value in {**SETTINGS[kind], **times}.items()}
@@ -117,7 +125,7 @@ def needed(kind: str, lifetime: timedelta, periods: Periods) -> dict[str, str]:
     """Return the settings that a worker needs to work safely."""
     asked = wanted(kind, lifetime, periods)
     least = {name: value for name, value in asked.items() if name in _ALWAYS_SERIOUS}
-    if kind in {QUEUE, COMMANDS}:
+    if kind in INPUTS:
         least["retention.ms"] = str(_remembered(lifetime, periods))
     if kind in {STATE, DEAD_LETTER}:
         least["max.message.bytes"] = str(LARGEST_RECORD)  # they must accept every record that the queue accepts

@@ -62,6 +62,22 @@ PREFERRED = {
 }
 
 
+def started_producer(kafka: Kafka, transactional_id: str, preferred: Mapping[str, Any] = PREFERRED) -> Producer:
+    """Make a producer for transactions. It fences the producer that had the id before, and aborts its open transaction.
+
+    Raises:
+        KafkaUnreachable: no broker answered.
+        LogError: the transactional id may not be used.
+    """
+    producer = make_producer(kafka, {**SAFE, "transactional.id": transactional_id}, preferred)
+    try:
+        patiently(lambda: producer.init_transactions(TRANSACTION_TIMEOUT - 1), TRANSACTION_TIMEOUT - 2)
+    except KafkaException as failure:
+        need = rights.told(failure.args[0], transactional_id=transactional_id)
+        raise translated(kafka, f"transactions of {transactional_id} cannot begin{need}", failure) from failure
+    return producer
+
+
 class Transactions:
     """The transactional producer of one worker."""
 
@@ -334,14 +350,7 @@ class Transactions:
         return True
 
     def _started(self) -> Producer:
-        preferred = {**PREFERRED, "batch.size": self._batch}
-        producer = make_producer(self._kafka, {**SAFE, "transactional.id": self._id}, preferred)
-        try:
-            patiently(lambda: producer.init_transactions(TRANSACTION_TIMEOUT - 1), TRANSACTION_TIMEOUT - 2)
-        except KafkaException as failure:
-            need = rights.told(failure.args[0], transactional_id=self._id)
-            raise translated(self._kafka, f"transactions of {self._id} cannot begin{need}", failure) from failure
-        return producer
+        return started_producer(self._kafka, self._id, {**PREFERRED, "batch.size": self._batch})
 
     def _alive(self) -> Producer:
         if self._producer is None:

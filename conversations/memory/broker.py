@@ -26,6 +26,7 @@ from conversations.protocol.topics import (
     partition_of,
     retry_topic,
     service_topic,
+    transmission_topic,
 )
 
 END = 1 << 62
@@ -71,6 +72,8 @@ class MemoryBroker:
         self.topics: dict[str, list[list[MemoryRecord]]] = {events_topic(namespace): [[]]}
         self.ids: dict[str, str] = {}
         self.services: dict[str, int] = {}
+        self.routes: dict[str, tuple[str, int]] = {}
+        """For each service on another cluster, the name of the cluster and the partition count of the transmission topic to it."""
         self.schemas: dict[str, str] = {}
         """Avro schemas of the catalog as JSON, by fingerprint in hex."""
         self.groups: dict[str, Group] = {}
@@ -96,6 +99,12 @@ class MemoryBroker:
                 self.ids[name] = uuid4().hex
             self.services[service] = partitions
             self.groups[service] = Group(partitions)
+
+    def add_route(self, service: str, cluster: str, partitions: int) -> None:
+        """Let a service live on another cluster, and create the transmission topic to it, if it does not exist."""
+        with self.changed:
+            self.create_topic(transmission_topic(self.namespace, cluster), partitions)
+            self.routes[service] = cluster, partitions
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a plain topic, if it does not exist."""

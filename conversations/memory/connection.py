@@ -10,7 +10,7 @@ from conversations.errors import InputLost, LogError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Group
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, Unanswered
-from conversations.protocol.topics import ANY_PARTITION, COMMANDS, QUEUE, STATE, service_topic
+from conversations.protocol.topics import ANY_PARTITION, COMMANDS, DECISIONS, INPUTS, QUEUE, STATE, service_topic
 
 LOOKED_AFTER = SECOND
 """Minimum number of microseconds between two look-ups of an unknown service, as on Kafka."""
@@ -100,10 +100,13 @@ class MemoryConnection:
         self.broken = False
         """True when this connection cannot commit any more. Then ``lost`` is called for a partition that is taken away, not ``revoked``."""
         self._inputs: dict[tuple[int, str], _Input] = {}
+        self._order: list[_Input] = []
+        """The inputs in the order in which ``poll`` takes their records: first all decisions."""
         self._listener: Listener | None = None
         self._appended_at: int | None = None
         self._thread = 0
         self._known: dict[str, int] = {}
+        self._clusters: dict[str, str] = {}
         self._schemas: dict[str, str] = {}
         self._looked_at = -LOOKED_AFTER
 
@@ -147,7 +150,7 @@ class MemoryConnection:
 
     def _take(self, limit: int, size: int) -> list[Record]:
         taken: list[Record] = []
-        for _, source in sorted(self._inputs.items()):
+        for source in self._order:
             if len(taken) >= limit or size <= 0:
                 break
             more = source.take(limit - len(taken), size)
@@ -197,24 +200,30 @@ class MemoryConnection:
         return MemoryRestore(self.broker, self.service, partition, since)
 
     def open(self, partition: int, positions: Positions) -> None:
-        """Start reading the queue and the commands of a partition. Do nothing if the partition was taken away meanwhile."""
+        """Start reading the inputs of a partition. Do nothing if the partition was taken away meanwhile."""
         self._joined()
         if partition not in self.owned:
             return
-        for kind, position in ((QUEUE, positions.queue), (COMMANDS, positions.commands)):
+        for kind, position in zip((QUEUE, COMMANDS, DECISIONS), positions, strict=True):
             topic = service_topic(self.broker.namespace, self.service, kind)
             source = _Input(self.broker, topic, partition, position or 0)
             if source.position > len(source.records):
                 raise InputLost(partition, f"{kind} position {position} is beyond the end {len(source.records)}")
             self._inputs[partition, kind] = source
+        self._put_in_order()
 
-    def pause(self, partition: int, *, commands: bool = False) -> None:
-        """Pause the queue of a partition, or its commands. Do nothing if the partition is not open."""
-        self._hold_back(partition, COMMANDS if commands else QUEUE, paused=True)
+    def _put_in_order(self) -> None:
+        self._order = [
+            source for _, source in sorted(self._inputs.items(), key=lambda it: (it[0][1] != DECISIONS, it[0]))
+        ]
 
-    def resume(self, partition: int, *, commands: bool = False) -> None:
-        """Resume the queue of a partition, or its commands. Do nothing if the partition is not open."""
-        self._hold_back(partition, COMMANDS if commands else QUEUE, paused=False)
+    def pause(self, partition: int, kind: str = QUEUE) -> None:
+        """Pause one input of a partition. Do nothing if the partition is not open."""
+        self._hold_back(partition, kind, paused=True)
+
+    def resume(self, partition: int, kind: str = QUEUE) -> None:
+        """Resume one input of a partition. Do nothing if the partition is not open."""
+        self._hold_back(partition, kind, paused=False)
 
     def _hold_back(self, partition: int, kind: str, *, paused: bool) -> None:
         self._joined()
@@ -223,13 +232,14 @@ class MemoryConnection:
             source.paused = paused
 
     def drop(self, partition: int) -> None:
-        """Stop reading the queue and the commands of a partition."""
+        """Stop reading the inputs of a partition."""
         self._joined()
         self._stop(partition)
 
     def _stop(self, partition: int) -> None:
-        self._inputs.pop((partition, QUEUE), None)
-        self._inputs.pop((partition, COMMANDS), None)
+        for kind in INPUTS:
+            self._inputs.pop((partition, kind), None)
+        self._put_in_order()
 
     def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Append records and commit offsets in one transaction; see ``ports.Connection.commit``."""
@@ -252,9 +262,16 @@ class MemoryConnection:
             self.look_at_catalog()
         return self._known.get(service)
 
+    def cluster(self, service: str) -> str:
+        """Return the name of the cluster on which a service lives, as it was last looked up; empty for this cluster."""
+        return self._clusters.get(service, "")
+
     def look_at_catalog(self) -> None:
         """Read the present services. ``partitions`` uses the result."""
-        self._known, self._looked_at = dict(self.broker.services), self.broker.clock.steady()
+        routes = self.broker.routes
+        self._known = self.broker.services | {service: count for service, (_, count) in routes.items()}
+        self._clusters = {service: cluster for service, (cluster, _) in routes.items()}
+        self._looked_at = self.broker.clock.steady()
         self._schemas = dict(self.broker.schemas)
 
     def schemas(self) -> Mapping[str, str]:
@@ -262,8 +279,8 @@ class MemoryConnection:
         return self._schemas
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Return the topic ids of the service's queue, commands and state topics."""
-        names = [service_topic(self.broker.namespace, self.service, kind) for kind in (QUEUE, COMMANDS, STATE)]
+        """Return the topic ids of the service's inputs and of its state topic."""
+        names = [service_topic(self.broker.namespace, self.service, kind) for kind in (*INPUTS, STATE)]
         if missing := sorted(set(names) - self.broker.ids.keys()):
             raise LogError(f"topics are missing: {', '.join(missing)}")
         return {name: self.broker.ids[name] for name in names}
@@ -272,33 +289,19 @@ class MemoryConnection:
         """Return the topics that cannot be written to, each with the reason."""
         return self.broker.missing([(topic, ANY_PARTITION, None, None, None) for topic in topics])
 
-    def queue_read_to(self, partition: int) -> int:
-        """Return the offset at which ``poll`` last reached the end of the queue partition; 0 until then."""
-        return self._read_to(partition, QUEUE)
-
-    def commands_read_to(self, partition: int) -> int:
-        """Return the offset at which ``poll`` last reached the end of the commands partition; 0 until then."""
-        return self._read_to(partition, COMMANDS)
-
-    def _read_to(self, partition: int, kind: str) -> int:
+    def read_to(self, kind: str, partition: int) -> int:
+        """Return the offset at which ``poll`` last reached the end of one input of a partition; 0 until then."""
         self._joined()
         source = self._inputs.get((partition, kind))
         return 0 if source is None else source.end
 
-    def queue_end(self, partition: int) -> int:
-        """Return the end offset of the queue partition."""
-        return self._end(QUEUE, partition)
-
     def queue_seen(self, partition: int) -> tuple[int, int] | None:
         """Return the end of the queue partition, and the offset at which ``poll`` last reached the end. Any thread may call this method."""
         source = self._inputs.get((partition, QUEUE))
-        return None if source is None else (self._end(QUEUE, partition), source.end)
+        return None if source is None else (self.end(QUEUE, partition), source.end)
 
-    def commands_end(self, partition: int) -> int:
-        """Return the end offset of the commands partition."""
-        return self._end(COMMANDS, partition)
-
-    def _end(self, kind: str, partition: int) -> int:
+    def end(self, kind: str, partition: int) -> int:
+        """Return the end offset of one input of a partition."""
         topic = service_topic(self.broker.namespace, self.service, kind)
         partitions = self.broker.topics.get(topic, ())
         if not 0 <= partition < len(partitions):
@@ -320,4 +323,5 @@ class MemoryConnection:
             self._group.release(self)
             self._listener = None
             self._inputs.clear()
+            self._order.clear()
             self.broker.changed.notify_all()

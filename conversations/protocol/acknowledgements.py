@@ -18,4 +18,9 @@ FIRST_ACK_AFTER = SECOND // 4
 RESEND_AFTER = 1 * SECOND
 """Time that this side waits for a missing message before it sends a RESEND. The time doubles with each RESEND."""
 RESEND_ASKS = 3
-"""Number of RESENDs for a missing message. If the message is still missing after the last of them, the dialog breaks."""
+"""Number of RESENDs for a missing message. If the message is still missing after the last of them, the dialog breaks.
+
+For a peer on another cluster there is no such number: this side asks until the lifetime ends.
+"""
+MOST_DOUBLINGS = 6
+"""Number of times that the wait between two RESENDs doubles at most: to 64 seconds."""

@@ -17,7 +17,16 @@ from conversations.protocol.codes import LocalCode
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import HEADER_NAME, IDENTITY, header_of
-from conversations.protocol.limits import COMMAND_BYTES, KEY_BYTES, NAME, RECORD_BYTES, TIMER_NAME, TIMERS, sendable
+from conversations.protocol.limits import (
+    COMMAND_BYTES,
+    FRAGMENTS,
+    KEY_BYTES,
+    NAME,
+    RECORD_BYTES,
+    TIMER_NAME,
+    TIMERS,
+    sendable,
+)
 from conversations.protocol.times import later
 
 # -- records -------------------------------------------------------------------------------------------------------------
@@ -34,7 +43,8 @@ class Rule(StrEnum):
     ERROR = "an ERROR needs a code, and a number of at least -1"
     NO_NUMBER = "an envelope of this kind must not have a number"
     SKIPPED = "an ACK names a skipped message by a negative number"
-    FIELDS = "only an ACK may have skipped numbers, and this version supports no fragments and no seals"
+    FIELDS = "only an ACK may have skipped numbers, and only some kinds of envelopes have extras"
+    FRAGMENT = f"only a MESSAGE has fragments: fragment 0 to n - 1 of n, which is at most {FRAGMENTS}"
     HEADER = f"the record has no header {HEADER_NAME!r}"
     HEADER_SAYS = "the record's header and body disagree"
     HEADERS = "the record's headers cannot be read: a name is not UTF-8"
@@ -354,3 +364,9 @@ def check_content_type(message_type: str, content_type: str, expected: str) -> N
 def clogged(service: str) -> str:
     """Return the text for a message that cannot be accepted, because too many messages to ``service`` are delayed."""
     return f"too many bytes wait to be sent to {service}, whose queue accepts no records"
+
+
+def request_lifetime(contract: Contract, wait: int, least: int) -> timedelta:
+    """Return the lifetime of the dialog of a request that waits so long, both in microseconds: at least ``least``, at most that of the contract."""
+    lifetime = max(wait, least)
+    return timedelta(microseconds=min(lifetime, contract.longest or lifetime))

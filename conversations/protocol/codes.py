@@ -145,7 +145,8 @@ LIFETIME = SystemCode(
 NOT_PERMITTED = SystemCode(
     -8494, "NOT_PERMITTED", _BREACH, Party.EACH, Party.BOTH,
     "The sender may not access the service.",
-    "Grant WRITE on the peer's queue, or add the sender to group_named_by=[...] of the contract on both sides. The description says which.",
+    "Grant WRITE on the peer's queue, add the sender to accepts_from=[...] of the target, or to group_named_by=[...] of the contract on both sides. The "
+    "description says which.",
 )  # fmt: skip
 NOT_IN_CONTRACT = SystemCode(
     -8498, "NOT_IN_CONTRACT", _BREACH, Party.RECEIVER, Party.BOTH,
@@ -290,6 +291,11 @@ GROUP_FULL = LocalCode(
 CLOGGED = LocalCode(
     50008, "CLOGGED", _REFUSED, _OWNER, _OPERATORS, "Too many bytes wait for a destination that accepts no records.",
     "Send again later. Look why the peer's queue accepts no records: its topic, its rights, its brokers.",
+)  # fmt: skip
+COMMAND_MISPLACED = LocalCode(
+    50009, "COMMAND_MISPLACED", _REFUSED, _OWNER, _OPERATORS, "A command came through a topic that is not for it.",
+    "Write decisions of operators to the topic of decisions, and commands of clients to the topic of commands. An operator's tool of an "
+    "older release must be updated.",
 )  # fmt: skip
 
 # -- application codes that this library sends ---------------------------------------------------------------------------

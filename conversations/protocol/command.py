@@ -1,4 +1,6 @@
-"""Commands: requests of clients, operators and workers to the owner of an endpoint, as records of a commands topic.
+"""Commands: requests of clients, workers and operators to the owner of an endpoint.
+
+Those of clients and workers are records of the commands topic. Those of operators are records of the decisions topic (``GOES_TO``).
 
 The operations of one command take effect together. So a begin, its messages and an end are atomic, and the client needs no transaction
 (design decision 0004).
@@ -16,7 +18,7 @@ from conversations.errors import UndecodableRecord
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.registry import DEFAULT, Registry, Schema
 from conversations.protocol.states import Trigger
-from conversations.protocol.topics import key_in
+from conversations.protocol.topics import COMMANDS, DECISIONS, key_in
 
 __all__ = [
     "TRIGGERS",
@@ -45,6 +47,7 @@ __all__ = [
     "encode_command",
     "pool_id",
     "to_partition",
+    "topic_for",
 ]
 
 CURRENT = Schema(schemas.load("command", schemas.newest("command")), items=OPERATIONS)
@@ -185,7 +188,7 @@ class Source(NamedTuple):
     """The source of a letter: the topic and the offset of its record."""
 
     topic: str
-    """``QUEUE`` or ``COMMANDS``."""
+    """``QUEUE``, ``COMMANDS`` or ``DECISIONS``."""
     offset: int
 
 
@@ -209,6 +212,16 @@ Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Resen
 A handler's draft, a client's block and a command contain the same kinds of requests. Only operators ask for ``Cleanup``, and only handlers and operators for ``Resend``.
 """
 Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report | Reuse
+
+GOES_TO: dict[type[Operation], str] = {
+    Begin: COMMANDS, Send: COMMANDS, Reuse: COMMANDS, End: COMMANDS, EndWithError: COMMANDS, SetTimer: COMMANDS, Tick: COMMANDS,
+    Cleanup: DECISIONS, Resend: DECISIONS, Resolve: DECISIONS, Switch: DECISIONS, Settle: DECISIONS, Report: DECISIONS,
+}  # fmt: skip
+"""The topic for a command with each operation: ``COMMANDS`` is for clients and workers, ``DECISIONS`` is for operators.
+
+A command with any operation for ``DECISIONS`` goes there as a whole. So an operator ends a dialog, or sends a message, by a command that also
+has ``Report``: its event names the operator, so only who may decide may cause it.
+"""
 
 TRIGGERS: dict[type[Verb], Trigger] = {
     Send: Trigger.SEND, End: Trigger.END, EndWithError: Trigger.END_WITH_ERROR, Cleanup: Trigger.CLEANUP
@@ -274,6 +287,11 @@ NO_CONVERSATION = bytes(16)
 def concerns_partition(command: Command) -> bool:
     """Return True if all operations of a command are about its partition. Such a command is about no conversation."""
     return all(isinstance(operation, Tick | Switch | Settle) for operation in command.operations)
+
+
+def topic_for(command: Command) -> str:
+    """Return the kind of topic that a command must come through: ``COMMANDS`` or ``DECISIONS`` (see ``GOES_TO``)."""
+    return DECISIONS if any(GOES_TO[type(it)] == DECISIONS for it in command.operations) else COMMANDS
 
 
 def pool_id(key: str) -> bytes:

@@ -38,6 +38,9 @@ class ServiceDeclaration:
     reads: Sequence[str] = ()
     """Plain topics whose records begin its dialogs."""
 
+    accepts_from: Sequence[str] = ()
+    """Services that may begin dialogs with it; empty if every service may."""
+
     def entry(self, partitions: int) -> dict[str, Any]:
         """Return the value of the catalog's record: plain data. Equal declarations have equal values."""
         entry: dict[str, Any] = {
@@ -47,6 +50,7 @@ class ServiceDeclaration:
             "retries": sorted(self.retries),
             "publishes": sorted(self.publishes),
             "reads": sorted(self.reads),
+            "accepts_from": sorted(self.accepts_from),
             "bodies": {name: dict(body) for name, body in sorted(self.bodies.items())},
             "state_version": self.state_version if self.state_version > 1 else 0,
             "state": self.state,

@@ -55,6 +55,8 @@ class Due(Enum):
     """The peer must be asked, or asked again, what it has accepted."""
     RENEW = 8
     """The lifetime is over: ask the peer what it has accepted, to send the rest again on a new dialog."""
+    RETRANSMIT = 9
+    """The peer is on another cluster, and has not acknowledged for a while: transmit again."""
 
 
 class Transmit(NamedTuple):

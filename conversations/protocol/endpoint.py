@@ -7,11 +7,11 @@ The state changes only in ``_move``, by the table in ``states.py``.
 
 from __future__ import annotations
 
-from conversations.protocol.acknowledgements import ACK_AFTER, ACK_EVERY, FIRST_ACK_AFTER, RESEND_AFTER, RESEND_ASKS
+from conversations.protocol.acknowledgements import MOST_DOUBLINGS, RESEND_AFTER
+from conversations.protocol.acknowledging import Acknowledging
 from conversations.protocol.codes import LIFETIME, SystemCode
 from conversations.protocol.effects import Due, Failure, Reaction, Transmit
 from conversations.protocol.envelope import Envelope, Kind, Prefix
-from conversations.protocol.fencing import Fencing
 from conversations.protocol.kept import Kept
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE, Arrival, Inbound
@@ -28,7 +28,7 @@ _RESENDING = frozenset({State.CONVERSING, State.DISCONNECTED_OUTBOUND})
 _NEXT = tuple(tuple(TRANSITIONS.get((state, trigger)) for trigger in Trigger) for state in State)
 
 
-class Endpoint(Fencing):
+class Endpoint(Acknowledging):
     """One side of one dialog.
 
     ``service`` and ``key`` belong to this side, ``peer`` and ``peer_key`` to the other side. The lifetime ends at ``expires_at``;
@@ -36,9 +36,8 @@ class Endpoint(Fencing):
     """
 
     __slots__ = (
-        "ack_at", "asked", "contract", "conversation", "discarded", "end_seq",
-        "expires_at", "handled", "key", "origin", "peer", "peer_key",
-        "recover", "resend_at", "service", "started_until", "stateful", "told",
+        "contract", "conversation", "discarded", "end_seq", "expires_at", "handled", "key", "origin", "peer", "peer_key",
+        "recover", "service", "started_until", "stateful",
     )  # fmt: skip
 
     def __init__(
@@ -74,7 +73,6 @@ class Endpoint(Fencing):
         self.acked = NONE
         """The last number of this side that the peer has acknowledged."""
         self.told = NONE
-        """The last number of the peer that this side has acknowledged."""
         self.end_seq = NONE
         """The number of this side's END or ERROR; ``NONE`` until this side has ended."""
         self.timer, self.firing, self.named = NEVER, False, None
@@ -83,6 +81,7 @@ class Endpoint(Fencing):
         self.ack_at = NEVER
         self.resend_at = NEVER
         self.asked = 0
+        self.far = None
         self.error: Failure | None = None
         self.discarded = 0
         self.dead_lettered = 0
@@ -158,6 +157,8 @@ class Endpoint(Fencing):
         if owes_ack or inbound.held or self.state in _BROKEN:
             return 0
         soonest = min(self.timer, self.expires_at)
+        if self.far is not None:
+            soonest = min(soonest, self.far.at)
         return soonest if self.named is None else min(soonest, *self.named.due.values())
 
     # -- requests of the application -------------------------------------------------------------------
@@ -224,10 +225,10 @@ class Endpoint(Fencing):
         self.inbound.hold(set())
         return held
 
-    def finished(self) -> None:
-        """Count a message whose handler has finished."""
+    def finished(self, fragments: int = 1) -> None:
+        """Count a message whose handler has finished, with each of its fragments."""
         if self.handled >= 0:
-            self.handled += 1
+            self.handled += fragments
 
     def end_waits(self, number: int, now: int) -> None:
         """Stop holding the number of the peer's END.
@@ -244,10 +245,12 @@ class Endpoint(Fencing):
         """Process an envelope of the peer, and return the action that the owner must carry out."""
         if envelope.ack > self.acked:
             self._acknowledged(envelope.ack)
+            if self.far is not None:
+                self.far.acknowledged(now, everything=self.acked >= self.next_out - 1)
         kind = envelope.kind
         if kind is Kind.MESSAGE or kind is Kind.END:
             if self.state in OVER:
-                if envelope.prefix.resends and envelope.seq >= self.inbound.next + (kind is Kind.END):
+                if envelope.prefix.resends and envelope.seq > self.inbound.whole + (kind is Kind.END):
                     return self._unaccepted(envelope)
                 if envelope.seq > self.inbound.next:
                     return self._late(envelope, held_limit)
@@ -263,7 +266,8 @@ class Endpoint(Fencing):
         if kind is Kind.ERROR:
             return self._peer_error(envelope, held_limit)
         if kind is Kind.RESEND:
-            return Reaction.RESEND if self.state in _RESENDING else Reaction.NOTHING
+            # A RESEND that is older than an acknowledgement asks for what has arrived meanwhile, and its row is gone.
+            return Reaction.RESEND if self.state in _RESENDING and envelope.ack >= self.acked else Reaction.NOTHING
         if kind is Kind.FENCE:
             return self._fenced(envelope)
         if kind is Kind.FENCED:
@@ -288,7 +292,8 @@ class Endpoint(Fencing):
                 self.asked, self.resend_at = 0, now + RESEND_AFTER
             return Reaction.HOLD
         if arrival is Arrival.TOO_FAR:
-            return Reaction.OVERFLOW
+            # A peer on another cluster transmits again what is not acknowledged.
+            return Reaction.OVERFLOW if self.far is None or not envelope.prefix.resends else Reaction.DROP
         if arrival is Arrival.MISSED:
             return self._in_order(envelope.kind)
         # The peer may not have seen the acknowledgement, so it is due again.
@@ -317,10 +322,6 @@ class Endpoint(Fencing):
         self.acked = number
         if number == self.next_out - 1:
             self._move(Trigger.ACKNOWLEDGED)
-
-    def _gap_moved(self, now: int) -> None:
-        waiting = [number for number in self.inbound.held if number >= self.inbound.next]
-        self.asked, self.resend_at = 0, (now + RESEND_AFTER if waiting else NEVER)
 
     # -- failures on this side ---------------------------------------------------------------------
 
@@ -353,6 +354,8 @@ class Endpoint(Fencing):
         soonest = min(self.ack_at, self.resend_at) if self.firing else min(self.timer, self.ack_at, self.resend_at)
         if self.named is not None:
             soonest = min(soonest, self.named.next())
+        if self.far is not None:
+            soonest = min(soonest, self.far.at)
         return min(soonest, self.fence_at) if self.state in _BROKEN else min(soonest, self.expires_at)
 
     def due(self, now: int) -> list[Due]:
@@ -373,9 +376,14 @@ class Endpoint(Fencing):
             passed.append(Due.BROKEN)
         if self.next_timer() <= now:
             passed.append(Due.TIMER)
+        if self.far is not None and self.far.again(now):
+            if self.state in _RESENDING and self.acked < self.next_out - 1:
+                passed.append(Due.RETRANSMIT)
+            else:
+                self.far.at = NEVER
         if self.resend_at == 0:
             self.resend_at = now + (
-                RESEND_AFTER << self.asked
+                RESEND_AFTER << min(self.asked, MOST_DOUBLINGS)
             )  # after a restore from a row, the missing message may still be on its way
         elif self.resend_at <= now:
             passed.append(self._ask_again(now))
@@ -389,31 +397,6 @@ class Endpoint(Fencing):
         if self.state is State.ERROR:
             self._broken(failure)
         return Due.LIFETIME
-
-    def _ask_again(self, now: int) -> Due:
-        if self.asked >= RESEND_ASKS:
-            self.resend_at = NEVER
-            return Due.GAP
-        self.asked += 1
-        self.resend_at = now + (RESEND_AFTER << self.asked)
-        return Due.RESEND
-
-    def owes_ack(self, now: int) -> bool:
-        """Return True if a dedicated ACK must be sent now. If not, and a message is unacknowledged, set a deadline for the ACK."""
-        behind = self.inbound.next - 1 - self.told
-        if behind <= 0:
-            return False
-        if behind >= ACK_EVERY or self.state not in (State.STARTED_INBOUND, State.CONVERSING):
-            return True
-        if self.ack_at == NEVER:
-            self.ack_at = now + (FIRST_ACK_AFTER if self.told == NONE else ACK_AFTER)
-        return False
-
-    def acknowledge(self) -> int:
-        """Return the number that the next envelope to the peer must acknowledge, and note that this side has acknowledged it."""
-        self.told = self.inbound.accepted
-        self.ack_at = NEVER
-        return self.told
 
     # -- inside ---------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from conversations.protocol.varint import LONGS, PAIR_SIZE, PAIRS, TABLE_END, en
 
 __all__ = [
     "HEADER_NAME", "IDENTITY", "Envelope", "Extras", "FenceOutcome", "Kind", "Origin", "Prefix", "Seal",
-    "UndecodableRecord", "decode", "decode_current", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
+    "UndecodableRecord", "behind_header", "decode", "decode_current", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
     "encode_message", "encode_prefix", "header_of", "message_run", "split_header", "tail_start",
 ]  # fmt: skip
 
@@ -40,6 +40,8 @@ _NAMES: dict[bytes, _Names] = {}
 """Cache: the contract and the services of prefixes already read, by the encoded contract."""
 _NAMES_LIMIT = 1024
 _LONGEST_NAMES = 1_000
+_LONGEST_HEADER = 28
+"""Maximum bytes of a ``dialog`` header."""
 
 
 def encode(envelope: Envelope) -> bytes:
@@ -195,12 +197,16 @@ def tail_start(value: bytes) -> int:
     Raises:
         UndecodableRecord: the record has another schema, or the prefix is broken.
     """
-    if not value.startswith(_HEAD):
-        raise _foreign(value)
-    try:
-        return _read_prefix(value)[1]
-    except (IndexError, UnicodeDecodeError) as error:
-        raise UndecodableRecord(f"broken prefix: {error}") from error
+    return _checked_prefix(value)[1]
+
+
+def prefix_in(value: bytes) -> Prefix:
+    """Return the prefix of ``value``, a record of the current schema.
+
+    Raises:
+        UndecodableRecord: the record has another schema, or the prefix is broken.
+    """
+    return _checked_prefix(value)[0]
 
 
 def header_of(value: bytes, tail_start: int) -> bytes:
@@ -219,7 +225,7 @@ def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:
     Raises:
         UndecodableRecord: the bytes are not such a header.
     """
-    kind = _KINDS[header[17]] if 19 <= len(header) <= 28 and header[17] < len(_KINDS) else None
+    kind = _KINDS[header[17]] if 19 <= len(header) <= _LONGEST_HEADER and header[17] < len(_KINDS) else None
     if kind is None or header[16] > 1:
         raise UndecodableRecord(f"not a dialog header: {header[:32].hex()}")
     seq, end = read_long(header, 18)
@@ -228,8 +234,28 @@ def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:
     return header[:16], header[16] == 1, kind, seq
 
 
+def behind_header(data: bytes) -> bytes:
+    """Return what follows a ``dialog`` header in ``data``; nothing if ``data`` is shorter than the longest header."""
+    if len(data) <= _LONGEST_HEADER:
+        return b""
+    at = 18
+    while data[at] > 127:
+        at += 1
+    return data[at + 1 :]
+
+
 def _foreign(value: bytes) -> UndecodableRecord:
     return UndecodableRecord(f"not a record of the current envelope schema: it begins with {value[:HEAD_SIZE].hex()}")
+
+
+def _checked_prefix(value: bytes) -> tuple[Prefix, int]:
+    """Return the prefix of a record of the current schema, and its length."""
+    if not value.startswith(_HEAD):
+        raise _foreign(value)
+    try:
+        return _read_prefix(value)
+    except (IndexError, UnicodeDecodeError) as error:
+        raise UndecodableRecord(f"broken prefix: {error}") from error
 
 
 def _read_prefix(value: bytes) -> tuple[Prefix, int]:

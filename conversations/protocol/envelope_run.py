@@ -21,13 +21,14 @@ RUNS: dict[bytes, Run] = {}
 _LIMIT = 1024
 _LONGEST = 512
 _INT = 1 << 31
-_WHOLE = b"\0\0\0\2"
 
 
 @lru_cache(maxsize=_LIMIT)
-def message_run(message_type: str, content_type: str) -> bytes:
-    """Encode the run of a whole message: code 0, no description, fragment 0 of 1. The last 1,024 results are cached."""
-    return encode_text(message_type) + _WHOLE + encode_text(content_type)
+def message_run(message_type: str, content_type: str, fragment: int = 0, fragments: int = 1) -> bytes:
+    """Encode the run of a message: code 0, no description, by default fragment 0 of 1. The last 1,024 results are cached."""
+    return (
+        encode_text(message_type) + b"\0\0" + encode_long(fragment) + encode_long(fragments) + encode_text(content_type)
+    )
 
 
 def read_run(value: bytes, at: int) -> Run:

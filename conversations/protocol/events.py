@@ -11,16 +11,15 @@ A later version may add events and fields. So a reader must skip an event with a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, ClassVar, NamedTuple, NewType, get_type_hints
-from uuid import UUID
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 
+from conversations.protocol.event_fields import KINDS, SHARED
+from conversations.protocol.event_fields import ConversationId as ConversationId  # noqa: PLC0414 - also part of this module
+from conversations.protocol.event_fields import Kind as Kind  # noqa: PLC0414
 from conversations.protocol.letters import TEXT_LIMIT
-
-ConversationId = NewType("ConversationId", str)
-"""A conversation id as text: a UUID in lower case, with hyphens."""
 
 
 class Event:
@@ -63,6 +62,31 @@ class SetAside(WorkerEvent):
     NAME = "SET_ASIDE"
     topic: str
     offset: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageCorrupt(WorkerEvent):
+    """The record at ``offset`` of ``topic`` was damaged between two clusters. It was discarded, and its sender transmits the genuine one again."""
+
+    NAME = "MESSAGE_CORRUPT"
+    topic: str
+    offset: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageNotAuthentic(WorkerEvent):
+    """The record at ``offset`` of ``topic`` was discarded: ``peer``, the sender that it names, has not sealed it for this place.
+
+    ``key`` is the id of the key that its seal names; empty if it has no seal, or a seal with an impossible id.
+    """
+
+    NAME = "MESSAGE_NOT_AUTHENTIC"
+    topic: str
+    offset: int
+    peer: str
+    key: str
     why: str
 
 
@@ -191,7 +215,10 @@ class Unanswerable(WorkerEvent):
 
 @dataclass(frozen=True, slots=True)
 class QueueDisabled(WorkerEvent):
-    """The queue of the partition is off. If a command turned it off, ``command`` is its id."""
+    """The queue of the partition is off. If a command turned it off, ``command`` is its id.
+
+    ``by`` is the operator if ``cause`` is "operator", the message type if it is "policy", and the number of rollbacks if it is "rollbacks".
+    """
 
     NAME = "QUEUE_DISABLED"
     cause: str
@@ -354,6 +381,37 @@ class DialogEnding(ToolEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionAborting(ToolEvent):
+    """An operator lets Kafka abort an open transaction, which hides the newest records of the queue of ``service``."""
+
+    NAME = "TRANSACTION_ABORTING"
+    NEEDED = frozenset({"at", "transactional_id"})
+    service: str
+    at: int
+    transactional_id: str
+    """The name that the program gives to its producer."""
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNoted(ToolEvent):
+    """An operator noted something on a group of failed messages: those of a service with one exception and one type."""
+
+    NAME = "GROUP_NOTED"
+    NEEDED = frozenset({"at", "exception", "type", "mended", "by", "reason"})
+    service: str
+    at: int
+    exception: str
+    type: str
+    mended: bool
+    """True if the cause of the failures is mended."""
+    by: str
+    reason: str
+    """The note."""
+
+
+@dataclass(frozen=True, slots=True)
 class RedriveEvent(ToolEvent):
     """An event about a redrive."""
 
@@ -396,19 +454,69 @@ class RedriveProgress(RedriveCounts):
 
 @dataclass(frozen=True, slots=True)
 class RedriveEnded(RedriveCounts):
-    """A redrive ended; ``end`` tells how."""
+    """A redrive ended; ``end`` tells how. If somebody stopped it, ``by`` and ``reason`` are theirs; else they are those of its start."""
 
     NAME = "REDRIVE_ENDED"
     NEEDED = frozenset({"redrive", "by", "outcomes", "end"})
     end: str
 
 
+@dataclass(frozen=True, slots=True)
+class ForwarderEvent(ToolEvent):
+    """An event of a forwarder, which carries envelopes to the other cluster ``cluster``."""
+
+    NEEDED = frozenset({"cluster", "at"})
+    cluster: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingBegan(ForwarderEvent):
+    """A forwarder carries these partitions of the transmission topic from now on. So the other cluster answers."""
+
+    NAME = "FORWARDING_BEGAN"
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingEnded(ForwarderEvent):
+    """A forwarder has given these partitions up: it ends, another forwarder gets them, or a cluster is away. A killed forwarder reports nothing."""
+
+    NAME = "FORWARDING_ENDED"
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAway(ForwarderEvent):
+    """A forwarder runs, and cannot carry: ``why`` is what it was told by one of the clusters. It tries again by itself."""
+
+    NAME = "CLUSTER_AWAY"
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBack(ForwarderEvent):
+    """A forwarder carries again after ``CLUSTER_AWAY``; ``since`` is the time from which it could not, in microseconds since 1970."""
+
+    NAME = "CLUSTER_BACK"
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotForwarded(ForwarderEvent):
+    """The other cluster has no service ``service``, so an envelope was not carried. Its sender transmits it again. Each forwarder reports a service once."""
+
+    NAME = "NOT_FORWARDED"
+    service: str
+
+
 EVENTS: dict[str, type[Event]] = {
     event.NAME: event
     for event in (
-        SetAside, PartitionSetAside, CopyDamaged, ClockOff, GaveUp, DialogBroken, SkippedByPeer, Undeliverable, Undelivered, Renewed, NotKept, Unanswerable,
+        SetAside, MessageCorrupt, MessageNotAuthentic, PartitionSetAside, CopyDamaged, ClockOff, GaveUp, DialogBroken, SkippedByPeer, Undeliverable, Undelivered, Renewed, NotKept, Unanswerable,
         QueueDisabled, QueueEnabled, QueuePaused, QueueResumed, BrakeOn, BrakeOff, Resolved, Settled, CommandDone, CommandRefused,
-        Returned, Resubmitting, DialogEnding, RedriveStarted, RedriveProgress, RedriveStop, RedriveEnded,
+        Returned, Resubmitting, DialogEnding, TransactionAborting, GroupNoted, RedriveStarted, RedriveProgress, RedriveStop, RedriveEnded,
+        ForwardingBegan, ForwardingEnded, ClusterAway, ClusterBack, NotForwarded,
     )
 }  # fmt: skip
 """The classes of all events, by the name of the event."""
@@ -439,7 +547,7 @@ def decode_event(value: bytes | None) -> Event | None:
     if not isinstance(said, dict) or not isinstance(said.get("event"), str):
         raise ValueError("it is not a JSON object with the name of an event")  # noqa: TRY004 - json raises ValueError, too
     known = EVENTS.get(said["event"])
-    kinds = _SHARED if known is None else _KINDS_OF[known]
+    kinds = SHARED if known is None else _KINDS_OF[known]
     needed = () if known is None else known.NEEDED
     for name, kind in kinds.items():
         if (name in said or name in needed) and not kind.fits(said.get(name)):
@@ -449,60 +557,10 @@ def decode_event(value: bytes | None) -> Event | None:
     return known(**{name: kind.read(said[name]) if name in said else kind.empty for name, kind in kinds.items()})
 
 
-class Kind(NamedTuple):
-    """The type of a field."""
-
-    fits: Callable[[Any], bool]
-    schema: Mapping[str, Any]
-    """The type as a JSON Schema."""
-    empty: object
-    """The value of a missing field."""
-    read: Callable[[Any], object] = lambda value: value
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: object) -> bool:
-    return type(value) is int
-
-
-def _is_id(value: object) -> bool:
-    try:
-        return isinstance(value, str) and str(UUID(value)) == value
-    except ValueError:
-        return False
-
-
-def _list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
-_TEXT = Kind(_is_text, {"type": "string"}, "")
-_COUNTS = Kind(
-    lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
-    {"type": "object", "additionalProperties": {"type": "integer"}}, {},
-)  # fmt: skip
-_KINDS: dict[object, Kind] = {
-    str: _TEXT,
-    str | None: _TEXT._replace(empty=None),
-    int: Kind(_is_number, {"type": "integer"}, 0),
-    float: Kind(lambda value: type(value) in (int, float), {"type": "number"}, 0.0),
-    bool: Kind(lambda value: isinstance(value, bool), {"type": "boolean"}, empty=False),
-    ConversationId: Kind(_is_id, {"type": "string", "format": "uuid"}, ""),
-    tuple[int, ...]: Kind(_list_of(_is_number), {"type": "array", "items": {"type": "integer"}}, (), tuple),
-    tuple[str, ...]: Kind(_list_of(_is_text), {"type": "array", "items": {"type": "string"}}, (), tuple),
-    Mapping[str, int]: _COUNTS,
-}
-_SHARED = {"command": _TEXT, "redrive": _TEXT, "why": _TEXT, "outcomes": _COUNTS}
-"""Fields with the same meaning in every event. They are checked in unknown events, too."""
-
-
 def kinds_of(event: type[Event]) -> dict[str, Kind]:
     """Return the types of an event's fields, by name, in their order on the wire."""
     hints = get_type_hints(event)
-    return {field.name: _KINDS[hints[field.name]] for field in fields(event)}  # type: ignore[arg-type]  # all are dataclasses
+    return {field.name: KINDS[hints[field.name]] for field in fields(event)}  # type: ignore[arg-type]  # all are dataclasses
 
 
 _KINDS_OF = {event: kinds_of(event) for event in EVENTS.values()}

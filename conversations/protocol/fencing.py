@@ -158,7 +158,7 @@ class Fencing(Timed):
 
     def outcome(self) -> FenceOutcome:
         """Return the answer to a FENCE."""
-        return FenceOutcome(self.inbound.accepted, self.next_out - 1, self.state.name, self.dead_lettered > 0)
+        return FenceOutcome(self.inbound.whole, self.next_out - 1, self.state.name, self.dead_lettered > 0)
 
     def _peer_error(self, envelope: Envelope, held_limit: int) -> Reaction:
         before = self.state

@@ -49,6 +49,8 @@ PART_OF = "dl.part-of"
 """``key`` or ``value``: the part belongs to the record's key or to its value."""
 SIZE = "dl.size"
 """Number of bytes of the whole key or value."""
+FRAGMENTS = "dl.fragments"
+"""Number of fragments in which the message came. Its numbers end with ``dl.sequence``. Absent if the message came in one record."""
 ORIGINAL = "dl.header."
 """Prefix of the names of a record's own headers in its letter. Only the letter of a record that was set aside repeats these headers."""
 

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 import re
 
-BODY_BYTES = 1_000_000
-"""Largest allowed value of ``Limits.body_bytes``. With it, body and envelope together fit into Kafka's default of 1 MiB per record."""
+BODY_BYTES = 128_000_000
+"""Largest allowed value of ``Limits.body_bytes``. A message goes into one transaction, and is whole in the memory of its handler."""
+FRAGMENT_BYTES = 1_000_000
+"""Largest allowed value of ``Limits.fragment_bytes``. With it, body and envelope together fit into Kafka's default of 1 MiB per record."""
+RECORD_BODY = 900_000
+"""Largest body of a message that comes in one record: of a client, a feed, a pool or an operator, in bytes."""
+FRAGMENTS = 8_192
+"""Maximum number of fragments of a message."""
 RECORD_BYTES = 1_500_000
 """Largest record value that is accepted, in bytes. A larger record is set aside, in parts."""
 COMMAND_BYTES = 1_040_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from conversations import schemas
 from conversations.protocol.registry import DEFAULT, Schema
@@ -54,6 +55,32 @@ class PartitionRow:
 def record_name(topic: str, offset: int) -> str:
     """Return the name of a record in ``announced``. It is the same in every process that reads the record."""
     return f"{topic.rpartition('.')[2]}-{offset}"
+
+
+class Decided(NamedTuple):
+    """The position in a partition's decisions: the offset of the next record, and the id of the topic.
+
+    It is a row of its own. A release that does not know it keeps the row as it is, and would drop a field of ``PartitionRow``.
+    """
+
+    position: int = 0
+    topic_id: str = ""
+
+
+def encode_decided(row: Decided) -> bytes:
+    """Encode the position in the decisions: 8 bytes, and the text of the topic id."""
+    return row.position.to_bytes(8, "big") + row.topic_id.encode()
+
+
+def decode_decided(row: bytes) -> Decided:
+    """Decode the position in the decisions.
+
+    Raises:
+        ValueError: the bytes are not such a row.
+    """
+    if len(row) < 8:
+        raise ValueError(f"a row with a position in the decisions has at least 8 bytes, this one has {len(row)}")
+    return Decided(int.from_bytes(row[:8], "big"), row[8:].decode())
 
 
 def encode_partition(row: PartitionRow) -> bytes:

@@ -83,6 +83,7 @@ def changes(before: Entry, after: Entry) -> list[str]:
     """Return a line for each change that has an effect on open dialogs, messages in flight, or peers with another release."""
     return [
         *_of_contracts(before, after),
+        *_of_peers(before, after),
         *_of_types(before, after),
         *_of_bodies(before, after),
         *_of_state(before, after),
@@ -100,6 +101,14 @@ def _of_contracts(before: Entry, after: Entry) -> Iterator[str]:
                 f"contract {name} is not {verb} any more: while it has open dialogs, the workers of this release refuse to start. "
                 f"Declare it until they are over"
             )
+
+
+def _of_peers(before: Entry, after: Entry) -> Iterator[str]:
+    had, has = set(before.get("accepts_from", ())), set(after.get("accepts_from", ()))
+    if has and not had:
+        yield f"accepts_from is new: new dialogs from services other than {', '.join(sorted(has))} are refused (-8494)"
+    for gone in sorted(had - has) if has else ():
+        yield f"{gone} is not in accepts_from any more, so its new dialogs are refused (-8494)"
 
 
 def _of_types(before: Entry, after: Entry) -> Iterator[str]:

@@ -6,6 +6,7 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     G origin 0 key        a conversation group
     H identity number     held: a record that arrived early, because a message before it is missing (its original bytes)
     D identity number     delayed: an envelope that its destination cannot accept now (encoded)
+    N identity number     a fragment: a part of a message that is not handled yet (its original bytes)
     W number              waiting: a record that is read and whose handler has not finished (in order of arrival)
     F identity            a parked dialog: it waits for the next attempt at a message that failed, or for a human
     R identity number     parked: first the failed message, then the records behind it (their original bytes)
@@ -15,6 +16,7 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     L source              an open letter; the source is the topic and the offset of its record
     S key                 the succession of a key of a pool: the time at which its last dialog is replaced, and the ids of its dialogs that
                           are not closed, in order
+    X identity timer      the trace context in which a timer was set, for the span of its handler; only if the service traces
     P                     the partition itself
 """
 
@@ -38,7 +40,7 @@ from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.sequencing import Inbound
 from conversations.protocol.spans import Spans
 from conversations.protocol.timers import NamedTimers
-from conversations.protocol.topics import COMMANDS, QUEUE
+from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, kind_of
 from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_long, read_pair
 
 IDENTITY_SIZE = 17
@@ -46,12 +48,13 @@ HANDLER_SIZE = IDENTITY_SIZE + 1
 """Size of an identity and the letter of a handler without a message."""
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
-LETTER, UNACKNOWLEDGED, SUCCESSION = b"L", b"U", b"S"
+LETTER, UNACKNOWLEDGED, SUCCESSION, TRACE, FRAGMENT = b"L", b"U", b"S", b"X", b"N"
 TIMER, ERROR, SKIPPED = b"t", b"e", b"s"
 """The letter in the key of a T row. It tells which handler without a message failed. The letter of a timer is followed by its name."""
 WITHOUT_MESSAGE = (TIMER, ERROR, SKIPPED)
 """The handlers without a message. Timers with names have handlers of their own (``timer_handler``)."""
-PARTITION = b"P"
+PARTITION, DECIDED = b"P", b"I"
+"""The row with the positions and counts of a partition, and the row with its position in the decisions topic (``partition_row``)."""
 
 _WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
 _CONSTANT = _WAKE.stop
@@ -110,6 +113,16 @@ def is_timer(handler: bytes) -> bool:
 def timer_of(handler: bytes) -> str:
     """Return the name of the timer from the bytes that name its handler."""
     return handler[1:].decode()
+
+
+def trace_key(own: bytes, timer: str) -> bytes:
+    """Return the key of the row with the trace context of a timer."""
+    return TRACE + own + timer.encode()
+
+
+def traced_timer(key: bytes) -> tuple[bytes, str]:
+    """Return the identity and the name of the timer from the key of such a row."""
+    return key[1 : 1 + IDENTITY_SIZE], key[1 + IDENTITY_SIZE :].decode()
 
 
 # -- endpoints --------------------------------------------------------------------------------------------
@@ -527,13 +540,17 @@ def decode_park(row: bytes) -> ParkRow:
 
 
 def letter_key(topic: str, offset: int) -> bytes:
-    """Return the key of an open letter's row, made from the source of its record: the topic (queue or commands) and the offset."""
-    return LETTER + (b"q" if topic.endswith(QUEUE) else b"c") + offset.to_bytes(8, "big") + bytes(8)
+    """Return the key of an open letter's row, made from the source of its record: the topic (one of ``INPUTS``) and the offset."""
+    return LETTER + _SOURCES[kind_of(topic)] + offset.to_bytes(8, "big") + bytes(8)
 
 
 def letter_source(key: bytes) -> tuple[str, int]:
     """Return the kind of topic and the offset from the key of a letter's row."""
-    return (QUEUE if key[1:2] == b"q" else COMMANDS), int.from_bytes(key[2:10], "big")
+    return _KINDS.get(key[1:2], COMMANDS), int.from_bytes(key[2:10], "big")
+
+
+_SOURCES = {QUEUE: b"q", COMMANDS: b"c", DECISIONS: b"d"}
+_KINDS = {letter: kind for kind, letter in _SOURCES.items()}
 
 
 def _fields(row: Tombstone | WaitingRow | ParkRow) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableSet
+from collections.abc import Collection, MutableSet
 from enum import Enum
 from typing import Any
 
@@ -75,6 +75,29 @@ class Inbound:
         """Set the held numbers. They must be the numbers of the held rows."""
         self.held = numbers or _EMPTY
 
+    def has(self, number: int) -> bool:
+        """Return True if a number is accepted."""
+        return number < self.next and number not in self.missing
+
+    def gap_end(self) -> int:
+        """Return the last number of the first gap, before the first held number; ``NONE`` if no number is held."""
+        return min((number for number in self.held if number >= self.next), default=0) - 1
+
+    def give_back(self, number: int, count: int) -> bool:
+        """Let the last ``count`` numbers be missing, and return True, if ``number`` is the last accepted number.
+
+        They are the first fragments of a message that never becomes whole. ``next`` does not change, because it never becomes smaller.
+        """
+        if number != self.next - 1:
+            return False
+        self._miss(self.next - count, self.next)
+        return True
+
+    @property
+    def whole(self) -> int:
+        """The last accepted number, without the fragments that were given back."""
+        return last_whole(self.accepted, self.missing)
+
     def ready(self) -> int | None:
         """Return the held number that may be accepted now; None if there is none."""
         return self.next if self.next in self.held else None
@@ -92,12 +115,15 @@ class Inbound:
         if number < self.next or not self.believes(number, limit):
             return
         if number > self.next:
-            missing = self.missing if isinstance(self.missing, Spans) else Spans(self.missing)
-            missing.extend(self.next, number)
+            self._miss(self.next, number)
             for held in self.held:
-                missing.discard(held)
-            self.missing = missing
+                self.missing.discard(held)
         self.next = number + 1
+
+    def _miss(self, first: int, end: int) -> None:
+        missing = self.missing if isinstance(self.missing, Spans) else Spans(self.missing)
+        missing.extend(first, end)
+        self.missing = missing
 
     def late(self, number: int, limit: int) -> bool:
         """Account for a number of a dialog that is over. Return False if the number arrived before.
@@ -110,3 +136,13 @@ class Inbound:
         before = self.next
         self.jump(number, limit)
         return number >= before
+
+
+def last_whole(accepted: int, missing: Collection[int]) -> int:
+    """Return the last accepted number, without the fragments that were given back: they are missing, and nothing after them is accepted.
+
+    What an ERROR has passed over is missing, too, but the number of the ERROR is accepted.
+    """
+    while missing and accepted in missing:
+        accepted -= 1
+    return accepted

@@ -15,13 +15,19 @@ DEFAULT_NAMESPACE = "conv"
 
 QUEUE = "queue"
 COMMANDS = "commands"
+DECISIONS = "decisions"
 DEAD_LETTER = "dead-letter"
 STATE = "state"
 RETRY = "retry"
+TRANSMISSION = "transmission"
 ANY_PARTITION = -1
 """The partition of a record for a plain topic: the client chooses it, as Kafka's Java client does (murmur2 of the key)."""
-SERVICE_TOPICS = (QUEUE, COMMANDS, DEAD_LETTER, STATE)
+SERVICE_TOPICS = (QUEUE, COMMANDS, DECISIONS, DEAD_LETTER, STATE)
 """The kinds of topics that each service has. All of them have the service's partition count."""
+INPUTS = (DECISIONS, COMMANDS, QUEUE)
+"""The kinds of topics that the workers of a service read, in the order in which a step takes their records."""
+READABLE = (QUEUE, DEAD_LETTER, STATE)
+"""The kinds of topics that operators and jobs read. Only the workers of a service read its commands and its decisions."""
 
 
 def check_name(what: str, name: str) -> str:
@@ -95,6 +101,16 @@ def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:
     ]
 
 
+def kind_of(topic: str) -> str:
+    """Return the kind of a topic of a service: the last part of its name."""
+    return topic.rpartition(".")[2]
+
+
+def has_commands(topic: str) -> bool:
+    """Return True if the records of a topic are commands: of clients and workers, or of operators."""
+    return kind_of(topic) in (COMMANDS, DECISIONS)
+
+
 def retry_topic(namespace: str, service: str, delay: str) -> str:
     """Return the name of the topic for messages that wait this delay for their next attempt: ``conv.orders.retry.5s``."""
     return service_topic(namespace, service, f"{RETRY}.{delay}")
@@ -116,6 +132,21 @@ def delay_name(delay: timedelta) -> str:
 _UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1))
 
 
+def transmission_topic(namespace: str, cluster: str) -> str:
+    """Return the name of the topic with the envelopes for services on another cluster: ``conv.emea.transmission``."""
+    return service_topic(namespace, cluster, TRANSMISSION)
+
+
+def forwarded_topic(namespace: str) -> str:
+    """Return the name of the compacted topic in which forwarders keep their positions in the topics of other clusters."""
+    return f"{namespace}.forwarded"
+
+
+def forwarders_group(namespace: str, cluster: str) -> str:
+    """Return the consumer group of the forwarders to a cluster: ``conv.emea.to~transmission``. No service can have such a name."""
+    return f"{namespace}.{cluster}.to~{TRANSMISSION}"
+
+
 def catalog_topic(namespace: str) -> str:
     """Return the name of the catalog: the compacted topic of declarations."""
     return f"{namespace}.catalog"
@@ -124,6 +155,11 @@ def catalog_topic(namespace: str) -> str:
 def events_topic(namespace: str) -> str:
     """Return the name of the topic for events."""
     return f"{namespace}.events"
+
+
+def operators_topic(namespace: str) -> str:
+    """Return the name of the compacted topic in which operators' tools keep what they share: redrives, and notes on groups."""
+    return f"{namespace}.operators"
 
 
 def metrics_topic(namespace: str) -> str:

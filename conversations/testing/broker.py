@@ -6,15 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from conversations.config import Periods
+from conversations.errors import UndecodableRecord
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Member
+from conversations.memory.record import MemoryRecord
 from conversations.memory.transactions import Transaction
 from conversations.ports import Clock, Out, Produced
-from conversations.protocol.envelope import HEADER_NAME
-from conversations.protocol.topics import DEAD_LETTER, DEFAULT_NAMESPACE, QUEUE, STATE, service_topic
+from conversations.protocol.envelope import HEADER_NAME, decode, prefix_in
+from conversations.protocol.seals import NotAuthentic
+from conversations.protocol.topics import (
+    DEAD_LETTER,
+    DEFAULT_NAMESPACE,
+    QUEUE,
+    STATE,
+    partition_of,
+    service_topic,
+    transmission_topic,
+)
+from conversations.sealing import Seals
+from conversations.testing import damage
 from conversations.testing.faults import Chance
 from conversations.testing.ledger import Handled, Ledger
 
+FAR = "far"
+"""Name of the other cluster."""
 DECIDED = 0.2
 """Chance, in each round, that a hanging transaction is decided. Also the chance that the session of a dead member times out."""
 
@@ -55,6 +70,12 @@ class FaultyBroker(MemoryBroker):
         self.stop: Callable[[Out], bool] = lambda _: False
         """Returns True for a record of a queue that must not arrive before ``resume``. A test may set it."""
         self.stopped: list[Out] = []
+        self.far: frozenset[str] = frozenset()
+        """Services that live on another cluster than the others. What goes between the two clusters may be lost."""
+        self.lose: Callable[[Out], bool] = lambda _: False
+        """Returns True for a record between the clusters that never arrives. A test may set it."""
+        self.seals: Seals | None = None
+        """The keys of the services; None if nothing is sealed."""
         self.hanging: list[StepTransaction] = []
         """Open transactions whose producer is dead or has given up on them."""
         self.dead: list[tuple[str, Member]] = []
@@ -65,16 +86,26 @@ class FaultyBroker(MemoryBroker):
         """Number of unusable records that were sent to each service."""
         self.noisy: set[tuple[str, int, int]] = set()
         """Topic, partition and offset of each unusable record."""
+        self.damaged: set[tuple[str, int, int]] = set()
+        """Topic, partition and offset of each record that was damaged between the clusters. It must have no effect at all."""
 
     # -- the wire -----------------------------------------------------------------------------------------------
 
     def scatter(self, outs: Sequence[Produced]) -> tuple[list[Produced], list[Out]]:
         """Divide the records of a transaction. Return the records that arrive with it, and the records that arrive later."""
         queues = {service_topic(self.namespace, service, QUEUE) for service in self.services}
+        transmission = transmission_topic(self.namespace, FAR)
         now: list[Produced] = []
         late: list[Out] = []
         for produced in outs:
             out = Out(*produced)
+            if out.topic == transmission:
+                if self.chance.happens(self.chance.faults.lose) or self.lose(out):
+                    continue
+                out = self._carried(out)
+                if self.chance.happens(self.chance.faults.damage):
+                    self.damage(out)
+                    continue
             if out.topic not in queues:
                 now.append(out)
             elif self.stop(out):
@@ -86,6 +117,41 @@ class FaultyBroker(MemoryBroker):
                 if self.chance.happens(self.chance.faults.duplicate):
                     late.append(out)
         return now, late
+
+    def _carried(self, out: Out) -> Out:
+        """Return a record of a transmission topic for the queue of its service, as a forwarder makes it."""
+        self.ledger.may_repeat(dict(out.headers or ()).get(HEADER_NAME, b""))
+        service = prefix_in(out.value or b"").to_service
+        partition = partition_of(out.key or b"", self.services.get(service, 1))
+        return out._replace(topic=service_topic(self.namespace, service, QUEUE), partition=partition)
+
+    def plain(self, record: MemoryRecord) -> bytes:
+        """Return the bytes of an envelope in a queue, without its seal.
+
+        Raises:
+            UndecodableRecord: the record is no envelope, or nobody has sealed it with the present keys. It is discarded.
+        """
+        value = record.value() or b""
+        if self.seals is None:
+            return value
+        envelope = decode(value)
+        sealer = self.seals.of(envelope.prefix.from_service)
+        if sealer is None or envelope.extras is None or envelope.extras.seal is None:
+            return value
+        try:
+            return sealer.open(record.key(), envelope)[1]
+        except NotAuthentic as error:
+            raise UndecodableRecord(str(error)) from error
+
+    def damage(self, out: Out) -> None:
+        """Let a record for a queue arrive with one wrong bit."""
+        self.ruin(damage.flipped(out, self.chance.random))
+
+    def ruin(self, out: Out) -> None:
+        """Append a record that was damaged between the clusters."""
+        place = out.topic, out.partition, self.append(out)
+        self.damaged.add(place)
+        self.noisy.add(place)
 
     def resume(self) -> None:
         """Let the stopped records arrive, in the order in which they were sent."""

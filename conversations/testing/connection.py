@@ -9,7 +9,7 @@ from conversations.memory.connection import MemoryConnection, MemoryRestore
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored
 from conversations.protocol.topics import ANY_PARTITION, QUEUE, STATE, service_topic
 from conversations.testing import noise
-from conversations.testing.broker import FaultyBroker, StepTransaction
+from conversations.testing.broker import FAR, FaultyBroker, StepTransaction
 from conversations.testing.faults import Chance, Crash
 from conversations.testing.ledger import Page
 
@@ -63,6 +63,15 @@ class FaultyConnection(MemoryConnection):
         if count is None:
             self._faulty.sought.add(service)
         return count
+
+    def cluster(self, service: str) -> str:
+        """Return the name of the other cluster if a service lives there, seen from the service of this connection.
+
+        A connection that has not joined, or is closed, knows no routes.
+        """
+        if self._listener is None:
+            return ""
+        return FAR if (self.service in self._faulty.far) != (service in self._faulty.far) else ""
 
     # -- partitions move ------------------------------------------------------------------------------------------
 

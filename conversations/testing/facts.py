@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,10 +15,11 @@ from conversations.protocol import letters, rows
 from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, split_header, tail_start
+from conversations.protocol.fragments import last_number
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.protocol.sequencing import NONE
-from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
+from conversations.protocol.topics import DEAD_LETTER, QUEUE, has_commands, service_topic
 from conversations.protocol.unacknowledged import decode_tails
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.reading import endpoints_of, state_of, visible
@@ -38,6 +40,8 @@ class Sent(NamedTuple):
     """Conversation id and number on the first dialog: another one, if the message was sent again on a new dialog."""
     generation: int
     """0 for a message that was not sent again."""
+    last: int
+    """Number of the last fragment of the message; its own number if it is not cut."""
 
 
 @lru_cache(10_000)
@@ -90,8 +94,17 @@ class Facts:
                 self._note_sent(decode(out.value or b""), out.topic.split(".")[1])
                 self.under_way[conversation, not from_initiator].add(number)
         self.handled = Counter(
-            (entry.conversation, entry.to_initiator, entry.number) for entry in broker.ledger.handled
+            (entry.conversation, entry.to_initiator, number)
+            for entry in broker.ledger.handled
+            for number in self.numbers((entry.conversation, entry.to_initiator), entry.number)
         )
+
+    def numbers(self, direction: Direction, number: int) -> range:
+        """Return the numbers of all fragments of the message whose last fragment has this number."""
+        first = number
+        while (sent := self.sent[direction].get(first - 1)) is not None and sent.last == number:
+            first -= 1
+        return range(first, number + 1)
 
     def _read(self, service: str) -> None:
         tables = state_of(self.broker, service)
@@ -111,7 +124,7 @@ class Facts:
                     first = int.from_bytes(key[-8:], "big")
                     numbers = range(first, first + len(decode_tails(value)))
                     self.with_sender[key[1:17], key[17] == 0].update(numbers)
-                if key[:1] in {rows.HELD, rows.DELAYED, rows.WAITING, rows.PARKED}:
+                if key[:1] in {rows.HELD, rows.DELAYED, rows.WAITING, rows.PARKED, rows.FRAGMENT}:
                     self._note_row(key, value)
         for record in visible(self.broker, service_topic(self.broker.namespace, service, DEAD_LETTER)):
             self._note_letter(service, record)
@@ -119,11 +132,13 @@ class Facts:
     def _note(self, service: str, record: MemoryRecord, read: bool) -> None:
         if not read:
             self.unread.add(service)
-        value = record.value() or b""
+        if (record.topic(), record.partition(), record.offset()) in self.broker.damaged:
+            return  # it is discarded, and is as good as lost
         try:
+            value = self.broker.plain(record)
             envelope = decode(value)
         except UndecodableRecord:
-            return  # an unusable record, which is set aside
+            return  # an unusable record, which is set aside or discarded
         direction = _direction(envelope)
         if not read:
             self.flying.add(direction)
@@ -144,7 +159,9 @@ class Facts:
         first, generation = (envelope.prefix.conversation_id + side, envelope.seq), 0
         if origin is not None:
             first, generation = (origin.conversation_id, origin.seq), origin.generation
-        sent = Sent(service, envelope.kind, envelope.message_type, envelope.prefix.contract, first, generation)
+        sent = Sent(
+            service, envelope.kind, envelope.message_type, envelope.prefix.contract, first, generation, last_number(envelope)
+        )  # fmt: skip
         self.sent[_direction(envelope)].setdefault(envelope.seq, sent)
         if envelope.kind is Kind.MESSAGE:
             self._generations[first] = max(self._generations.get(first, 0), generation)
@@ -155,7 +172,7 @@ class Facts:
 
     def _note_row(self, key: bytes, value: bytes) -> None:
         row = rows.decode_waiting(value)
-        if row.topic.endswith(".commands"):
+        if has_commands(row.topic):
             return
         envelope = decode(row.value)
         direction = _direction(envelope)
@@ -165,11 +182,11 @@ class Facts:
             self.under_way[direction].add(envelope.seq)
         elif key.startswith(rows.HELD):
             self.under_way[direction].add(envelope.seq)
-        elif not row.accepted or envelope.kind is not Kind.MESSAGE:
+        elif key.startswith(rows.FRAGMENT) or (row.accepted and envelope.kind is Kind.MESSAGE):
+            self.waiting[direction][envelope.seq] += 1
+        else:
             self.flying.add(direction)  # the worker will still process this record, though it may be a duplicate
             self.under_way[direction].add(envelope.seq)
-        else:
-            self.waiting[direction][envelope.seq] += 1
 
     def _note_letter(self, service: str, record: MemoryRecord) -> None:
         headers = dict(record.headers() or ())
@@ -181,12 +198,15 @@ class Facts:
         if letters.HELD in headers:
             return  # the letter is a copy of a held message, which is not settled
         envelope = decode(record.value() or b"")
-        if reason == letters.UNDELIVERABLE:
-            self._note_sent(envelope, envelope.prefix.to_service)
-        if letters.UNCERTAIN in headers:
-            self.uncertain[_direction(envelope)].add(envelope.seq)
-        elif envelope.kind is Kind.MESSAGE:
-            self.kept[_direction(envelope)][envelope.seq] += 1
+        last, direction = envelope.seq, _direction(envelope)
+        for number in range(last + 1 - int(headers.get(letters.FRAGMENTS, b"1")), last + 1):
+            if reason == letters.UNDELIVERABLE:
+                part = replace(envelope, seq=number, fragment=0, fragments=last - number + 1)
+                self._note_sent(part, envelope.prefix.to_service)
+            if letters.UNCERTAIN in headers:
+                self.uncertain[direction].add(number)
+            elif envelope.kind is Kind.MESSAGE:
+                self.kept[direction][number] += 1
 
     def replaced_by(self, direction: Direction) -> bytes:
         """Return the id of the dialog on which the sender of a direction has sent again what was not accepted; empty if there is none."""

@@ -16,6 +16,7 @@ class Faults:
     """The faults of a simulation, each with its probability per opportunity. The same seed gives the same run.
 
     ``duplicate``, per record for a queue: the record arrives twice. ``reorder``, per record for a queue: the record arrives late.
+    ``lose``, per record for a queue on another cluster: the record never arrives. ``damage``, likewise: one bit of it is wrong when it arrives.
     ``abort``, per transaction: the transaction is aborted, or the answer to its commit is lost.
     ``crash``, per transaction and per step: the process dies.
     ``revoke``, per poll and per transaction: the worker loses a partition.
@@ -35,6 +36,8 @@ class Faults:
     seed: int
     duplicate: float = 0.0
     reorder: float = 0.0
+    lose: float = 0.0
+    damage: float = 0.0
     crash: float = 0.0
     abort: float = 0.0
     revoke: float = 0.0

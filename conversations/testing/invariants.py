@@ -20,9 +20,10 @@ from conversations.memory.record import MemoryRecord
 from conversations.protocol import letters, rows
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Kind
+from conversations.protocol.partition_row import decode_decided
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import ASKING, State
-from conversations.protocol.topics import STATE, service_topic
+from conversations.protocol.topics import COMMANDS, DECISIONS, STATE, service_topic
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.facts import Direction, Facts, Sent, Sides, name_of, partition_row
 from conversations.testing.reading import state_of
@@ -86,6 +87,7 @@ class _History:
         self._table: dict[bytes, bytes] = {}
         self._ends: dict[bytes, tuple[int, ...]] = {}
         self._position: tuple[int, ...] = ()
+        self._decided = 0
         self._forgotten: list[tuple[bytes, bytes]] = []
         self._read = 0
 
@@ -109,6 +111,8 @@ class _History:
             self._endpoint(key, value)
         elif key == rows.PARTITION:  # the last row of a transaction; it has the log time of the transaction
             self._partition(value)
+        elif key == rows.DECIDED:
+            self._check_decided(decode_decided(value).position)
 
     def _endpoint(self, key: bytes, value: bytes) -> None:
         if rows.is_tombstone(value):
@@ -128,6 +132,13 @@ class _History:
                 f"invariant 4 (once): {self._service}: {name_of(key[1:17])} was closed, and is open again"
             )
         self._ends[key] = numbers
+
+    def _check_decided(self, position: int) -> None:
+        if position < self._decided:
+            raise AssertionError(
+                f"invariant 1 (one writer): {self._service}: the position in the decisions went back from {self._decided} to {position}"
+            )
+        self._decided = position
 
     def _partition(self, value: bytes) -> None:
         row = partition_row(value)
@@ -191,7 +202,8 @@ def _in_order(facts: Facts) -> None:
             known = settled.setdefault(direction, set())
             for number in range(before + 1, entry.number):
                 sent = facts.sent[direction].get(number)
-                if number not in known and not (sent is not None and facts.ignored(sent, direction[1])):
+                is_part = sent is not None and (sent.last == entry.number or sent.last in known)
+                if number not in known and not is_part and not (sent is not None and facts.ignored(sent, direction[1])):
                     raise AssertionError(f"invariant 3 (in order): {what} before {number} was settled")
             last[direction] = entry.number
 
@@ -303,13 +315,17 @@ def _set_aside(facts: Facts) -> None:
 
 
 def _hidden(broker: FaultyBroker, service: str) -> bool:
-    """Return True if a service has commands that were not read; unusable records may be among them."""
-    commands = broker.topics[service_topic(broker.namespace, service, "commands")]
-    for records, table in zip(commands, state_of(broker, service), strict=True):
-        row = table.get(rows.PARTITION)
-        position = partition_row(row).commands if row is not None else 0
-        if any(record.visible and record.offset() >= position for record in records):
-            return True
+    """Return True if a service has commands or decisions that were not read; unusable records may be among them."""
+    for number, table in enumerate(state_of(broker, service)):
+        row, decided = table.get(rows.PARTITION), table.get(rows.DECIDED)
+        positions = {
+            COMMANDS: partition_row(row).commands if row is not None else 0,
+            DECISIONS: decode_decided(decided).position if decided is not None else 0,
+        }
+        for kind, position in positions.items():
+            records = broker.topics[service_topic(broker.namespace, service, kind)][number]
+            if any(record.visible and record.offset() >= position for record in records):
+                return True
     return False
 
 

@@ -96,6 +96,14 @@ class Ledger:
             raise AssertionError(f"invariant 3 (in order): {conversation.hex()} sends number {number} after {last}")
         self._spoken[conversation, from_initiator] = max(last, number)
 
+    def may_repeat(self, header: bytes) -> None:
+        """Note that the sender of an envelope may send its numbers again unasked, because the receiver is on another cluster."""
+        try:
+            conversation, from_initiator, _, _ = split_header(header)
+        except UndecodableRecord:
+            return  # no worker wrote this header
+        self._asked.add((conversation, from_initiator))
+
     def say(self, header: bytes) -> None:
         """Count a numbered envelope that a transaction sends."""
         try:

@@ -9,12 +9,13 @@ from conversations.durations import milliseconds
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out
 from conversations.protocol.envelope import HEADER_NAME, decode
-from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.protocol.integrity import CRC
+from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
 
 
 def make(broker: FaultyBroker) -> None:
-    """Append an unusable record to the queue or the commands of a service. It must be set aside and have no other effect."""
+    """Append an unusable record to the queue, the commands or the decisions of a service. It must be set aside or discarded, and have no other effect."""
     random = broker.chance.random
     service = random.choice(sorted(broker.services))
     queue = service_topic(broker.namespace, service, QUEUE)
@@ -30,7 +31,7 @@ def make(broker: FaultyBroker) -> None:
         and (queue, record.partition(), record.offset()) not in broker.noisy
     ]
     if not known or random.random() < 0.1:
-        commands = service_topic(broker.namespace, service, COMMANDS)
+        commands = service_topic(broker.namespace, service, random.choice((COMMANDS, DECISIONS)))
         partition = random.randrange(broker.services[service])
         out = Out(commands, partition, b"k", random.randbytes(random.randrange(40)))
     else:
@@ -40,6 +41,11 @@ def make(broker: FaultyBroker) -> None:
         out = kind(record, random)
         if out.partition >= broker.services[service]:
             return  # a service with one partition has no wrong partition
+        if (kind is not _misrouted and CRC in dict(record.headers() or ())) or (
+            broker.seals is not None and kind in _UNSEALED
+        ):
+            broker.ruin(out)  # its checksum is wrong or missing, or its seal does not fit: it is discarded
+            return
     broker.disturb(service, out)
 
 
@@ -90,3 +96,5 @@ def _keyless(record: MemoryRecord, random: Random) -> Out:
 _KINDS: list[Callable[[MemoryRecord, Random], Out]] = [
     _torn, _garbage, _empty, _bare, _renumbered, _misrouted, _keyless,
 ]  # fmt: skip
+_UNSEALED = (_bare, _renumbered, _keyless)
+"""Records that still are envelopes, and whose seal does not fit."""

@@ -33,6 +33,8 @@ class DeadLetter:
     """Bytes of the record as it was sent."""
     is_uncertain: bool = False
     """True if this side sent the message, and does not know whether the peer has accepted it."""
+    fragments: int = 1
+    """Number of records in which the message came; ``value`` is the whole message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +115,5 @@ def _letter(record: MemoryRecord) -> DeadLetter:
         message_type=headers.get(letters.MESSAGE_TYPE, ""),
         value=record.value() or b"",
         is_uncertain=letters.UNCERTAIN in headers,
+        fragments=int(headers.get(letters.FRAGMENTS, "1")),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,11 +24,12 @@ from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision, Parked, parked, resolution
 from conversations.protocol.publications import Headers, Text, publication
-from conversations.protocol.topics import COMMANDS
+from conversations.protocol.topics import DECISIONS, transmission_topic
 from conversations.reader import Reader
+from conversations.sealing import Seals
 from conversations.service import Service, as_services
 from conversations.testing import bounds, invariants, reading
-from conversations.testing.broker import DECIDED, FaultyBroker
+from conversations.testing.broker import DECIDED, FAR, FaultyBroker
 from conversations.testing.faults import LATER, Chance, Faults
 from conversations.testing.peer import Peer
 from conversations.testing.reading import DeadLetter, PublishedRecord
@@ -65,6 +66,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         partitions: number of queue partitions of every service.
         settings: settings of every worker.
         workers: number of workers of every service.
+        far: names of services that live on another cluster than the others. Records between the two clusters may be lost (``Faults.lose``).
 
     Raises:
         DeclarationError: a service has no handler for a message type that it may receive, or is no ``Service``. Two services have one
@@ -80,12 +82,16 @@ class Simulation(AbstractContextManager["Simulation"]):
         partitions: int = PARTITIONS,
         settings: WorkerSettings | None = None,
         workers: int = 1,
+        far: Collection[str] = (),
     ) -> None:
         self.clock = ManualClock(_micros_of(now))
         self.chance = Chance(faults)
         # No handler runs in another thread, so a step need not wait for handlers.
         self.settings = settings or WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=ANY)
         self.broker = FaultyBroker(self.clock, self.chance, periods=self.settings.periods)
+        self.broker.far = frozenset(far)
+        self.broker.seals = None if self.settings.keys is None else Seals(self.settings.keys)
+        self.broker.create_topic(transmission_topic(self.broker.namespace, FAR), partitions)
         self._invariants = invariants.Invariants(self.broker, self.settings.limits.held_messages)
         self._partitions = partitions
         self._workers = workers
@@ -115,7 +121,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         for topic in (*service.publishes, *service.feeds):
             self.broker.create_topic(topic, self._partitions)
         self._feeders[service.name] = [
-            MemoryFeeder(self.broker, service.name, feed, self.settings.limits.body_bytes, self.failed)
+            MemoryFeeder(self.broker, service.name, feed, self.settings.limits.record_body, self.failed)
             for feed in service.feeds.values()
         ]
         if runners is None:
@@ -369,7 +375,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         if not isinstance(action, Decision):
             action = self._decision(it, action, body, code, description)
         command = resolution(it, action, self.chance.random.randbytes(16), self.clock.now())
-        self.broker.append_keyed(it.service, COMMANDS, it.key.encode(), encode_command(command))
+        self.broker.append_keyed(it.service, DECISIONS, it.key.encode(), encode_command(command))
 
     def _decision(self, it: Parked, action: str, body: object, code: int, description: str) -> Decision:
         found = next((each for each in Action if each.lower() == str(action).lower()), None)
@@ -397,7 +403,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         for number in range(self._partitions):
             where, number_of_command = (number, self._partitions), self.chance.random.randbytes(16)
             command = to_partition(where, Switch(on, reason), by, number_of_command, self.clock.now())
-            self.broker.append_keyed(service, COMMANDS, command.key.encode(), encode_command(command))
+            self.broker.append_keyed(service, DECISIONS, command.key.encode(), encode_command(command))
 
     def open_dialogs(self) -> list[str]:
         """Return the ids of dialogs that are not over on both sides."""

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from conversations.handlers import Side
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
-from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
+from conversations.protocol.envelope import Envelope, Prefix, behind_header, encode_prefix
 from conversations.protocol.partition_row import record_name
 from conversations.protocol.rows import QUEUE_ON, SKIPPED, GroupRow, ParkRow, Tombstone, encode_constant
-from conversations.protocol.sequencing import NONE
 from conversations.scheduler import Run, Steps
 from conversations.worker.sent import NOTHING_SENT, Sent
+from conversations.worker.wires import NOWHERE, Way, Wire
 
 SKIPPED_LIMIT = 1_000
 """Maximum number of skipped messages whose numbers wait for a handler that failed. The events have the others."""
@@ -32,7 +32,7 @@ class Active:
     """Record key of the envelopes to the peer."""
 
     __slots__ = (
-        "constant", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "out_partition", "out_topic", "scheduled", "sent", "side", "tombstone",
+        "constant", "endpoint", "entered", "exists", "from_peer", "identity", "lane", "out", "out_key", "scheduled", "sent", "side", "tombstone", "way",
     )  # fmt: skip
 
     def __init__(self, identity: bytes, lane: Lane) -> None:
@@ -41,12 +41,12 @@ class Active:
         self.exists = False
         """True if there is an endpoint, open or closed. ``endpoint`` and ``side`` are set only in this case."""
         self.tombstone: Tombstone | None = None
-        self.from_peer: tuple[Prefix, bytes] | None = None
-        """The constant prefix of the peer's envelopes, decoded and encoded; None until it is known."""
+        self.from_peer: tuple[Prefix, bytes, Wire | None] | None = None
+        """The constant prefix of the peer's envelopes, decoded and encoded, and the way on which they come; None until it is known."""
         self.out = b""
         """The constant prefix of this side's envelopes, encoded; empty until needed."""
-        self.out_topic = ""
-        self.out_partition = NONE
+        self.way = NOWHERE
+        """Where this side's envelopes go."""
         self.sent: Sent | None = NOTHING_SENT
         """The unacknowledged envelopes; None if an endpoint was restored from its row, and its other rows were not looked for yet."""
         self.constant = b""
@@ -58,10 +58,8 @@ class Active:
 
     def place(self, endpoint: Endpoint, side: Side, prefix: Prefix | None = None) -> None:
         """Set the endpoint and its handlers. ``prefix`` is the prefix of the peer's envelope, if an envelope created the endpoint."""
-        if prefix is None:
+        if self.from_peer is not None and prefix is not self.from_peer[0]:
             self.from_peer = None
-        elif self.from_peer is None or prefix is not self.from_peer[0]:
-            self.learn(prefix, encode_prefix(prefix))
         self.endpoint = endpoint
         self.side = side
         self.exists = True
@@ -84,9 +82,9 @@ class Active:
         """True if this side has no endpoint, no tombstone and no work. Then the next record decides the group of this side."""
         return not (self.exists or self.tombstone is not None or self.lane.items or self.lane.run is not None)
 
-    def learn(self, prefix: Prefix, encoded: bytes) -> None:
-        """Remember the constant prefix of the peer's envelopes, decoded and encoded."""
-        self.from_peer = prefix, encoded
+    def learn(self, prefix: Prefix, encoded: bytes, wire: Wire | None) -> None:
+        """Remember the constant prefix of the peer's envelopes, decoded and encoded, and the way on which they come."""
+        self.from_peer = prefix, encoded, wire
 
     def enter(self, deadline: int) -> None:
         """Note a new entry in the schedule, which is earlier than all other entries of this endpoint."""
@@ -107,9 +105,9 @@ class Active:
         """Set the tombstone of a conversation that is over on this side, or never began."""
         self.tombstone = tombstone
 
-    def route(self, topic: str, partition: int = NONE) -> None:
-        """Set the topic and partition for this side's envelopes. If ``partition`` is ``NONE``, envelopes are delayed until it is known."""
-        self.out_topic, self.out_partition = topic, partition
+    def route(self, way: Way) -> None:
+        """Set where this side's envelopes go."""
+        self.way = way
 
     def forget_encoded(self) -> None:
         """Forget the encoded constant parts of the envelopes and of the row, because they changed. The next use encodes them again."""
@@ -119,7 +117,7 @@ class Active:
         """Set an endpoint that was decoded from its row; ``constant`` is the constant part of that row."""
         self.place(endpoint, side)
         self.constant = constant
-        if endpoint.initiator and endpoint.acked < endpoint.next_out - 1:
+        if (endpoint.initiator or endpoint.far is not None) and endpoint.acked < endpoint.next_out - 1:
             self.sent = None
 
     def begin_sent(self) -> Sent:
@@ -323,6 +321,11 @@ class Recorded(Item):
         """True if ``accepted`` or ``attempts`` has changed since the item's row was written."""
         return self._kept != (self.accepted, self.attempts)
 
+    @property
+    def trace(self) -> bytes:
+        """The trace context that came with the record; empty if there is none. ``header`` has it behind the record's ``dialog`` header."""
+        return self.header
+
     def accept(self) -> None:
         """Note that the endpoint has accepted the envelope's number, perhaps before the item's turn."""
         self.accepted = True
@@ -342,10 +345,21 @@ class Arrival(Recorded):
     """An envelope of the peer."""
 
     envelope: Envelope = field(kw_only=True)
+    pieces: int = field(default=1, kw_only=True)
+    """Number of fragments that ``envelope`` was joined from. Then ``value`` is only the last of them."""
+
+    def assemble(self, envelope: Envelope, pieces: int) -> None:
+        """Let the last fragment of a message stand for the whole message."""
+        self.envelope, self.pieces = envelope, pieces
+
+    @property
+    def trace(self) -> bytes:
+        """The trace context that came with the envelope; empty if there is none."""
+        return behind_header(self.header)
 
     def replace(self, envelope: Envelope, header: bytes, value: bytes) -> None:
-        """Replace the message by a message with the body that an operator supplied."""
-        self.envelope, self.header, self.value = envelope, header, value
+        """Replace the message by a message with the body that an operator supplied. Its trace context stays."""
+        self.envelope, self.header, self.value, self.pieces = envelope, header + self.trace, value, 1
 
 
 @dataclass(slots=True, eq=False)

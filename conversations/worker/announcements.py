@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 
 from conversations.ports import Record
 from conversations.protocol.partition_row import record_name
+from conversations.protocol.topics import COMMANDS, DECISIONS, kind_of
 
 
 @dataclass
 class Taking:
     """The records of one partition that wait to be announced, and the names of the announced records."""
 
-    commands: list[Record] = field(default_factory=list)
-    """Commands that wait. Waiting records of the queue are in ``QueueInput.unread``."""
-    holds_queue: bool = False
-    """True while the queue's input is paused because records of the queue wait."""
-    holds_commands: bool = False
-    """True while the commands' input is paused because commands wait."""
+    waiting: dict[str, list[Record]] = field(default_factory=lambda: {DECISIONS: [], COMMANDS: []})
+    """Decisions and commands that wait, by kind of topic. Waiting records of the queue are in ``QueueInput.unread``."""
+    held: set[str] = field(default_factory=set)
+    """Kinds of topics whose input is paused because records of it wait."""
     wanted: set[str] = field(default_factory=set)
     """Names to be announced with the next commit."""
     flying: set[str] = field(default_factory=set)
@@ -30,20 +29,26 @@ class Taking:
     allowed: set[str] = field(default_factory=set)
     """Names of announced records that are not decoded yet."""
 
-    def hold_queue(self, *, holds: bool) -> bool:
-        """Note whether the queue is held back; return True if this has changed."""
-        before, self.holds_queue = self.holds_queue, holds
-        return holds != before
+    def hold(self, kind: str, *, holds: bool) -> bool:
+        """Note whether an input is held back; return True if this has changed."""
+        changed = holds is not (kind in self.held)
+        (self.held.add if holds else self.held.discard)(kind)
+        return changed
 
-    def hold_commands(self, *, holds: bool) -> bool:
-        """Note whether the commands are held back; return True if this has changed."""
-        before, self.holds_commands = self.holds_commands, holds
-        return holds != before
+    def of(self, topic: str) -> list[Record]:
+        """Return the records of the commands or the decisions that wait, as a list to append to."""
+        return self.waiting[kind_of(topic)]
 
-    def take_commands(self) -> list[Record]:
-        """Return the commands that wait, and clear the list."""
-        commands, self.commands = self.commands, []
-        return commands
+    def take_waiting(self) -> list[Record]:
+        """Return the decisions and then the commands that wait, and clear the lists."""
+        records = [record for those in self.waiting.values() for record in those]
+        self.waiting = {kind: [] for kind in self.waiting}
+        return records
+
+    @property
+    def waits(self) -> bool:
+        """True if decisions or commands wait."""
+        return any(self.waiting.values())
 
     def want(self, names: set[str]) -> None:
         """Announce these names with the next commit."""

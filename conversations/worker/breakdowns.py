@@ -78,7 +78,14 @@ class Breakdowns:
     def blame(self, number: int, record: str, failure: Exception) -> None:
         """Note that a step of a partition failed while ``record`` was being processed. ``record`` is "" if the record is not known."""
         what = record or "a step"
-        log.error("partition %d of %s is built anew: %s failed", number, self._service, what, exc_info=failure)
+        log.error(
+            "partition %d of %s is built anew: %s failed",
+            number,
+            self._service,
+            what,
+            exc_info=failure,
+            extra={"service": self._service, "partition": number},
+        )
         self.broken[number] = failure
         if not record:
             self.careful[number] = self._steps

@@ -18,9 +18,10 @@ from hashlib import blake2b
 
 from conversations.errors import DialogEnded, LocalError
 from conversations.protocol import codes, letters, repetitions, rows
-from conversations.protocol.command import Begin, Command, Report, encode_command
+from conversations.protocol.command import Begin, Command, Report, encode_command, topic_for
 from conversations.protocol.events import CommandDone, CommandRefused
 from conversations.protocol.identifiers import drawn_at, uuid_text
+from conversations.protocol.topics import COMMANDS, DECISIONS, kind_of, partition_of
 from conversations.worker.active import Active, Order
 from conversations.worker.partition import Partition
 
@@ -67,6 +68,30 @@ def refuse(partition: Partition, order: Order, error: LocalError) -> None:
     partition.letters.dead_letter(order, letters.COMMAND_REFUSED, failure=error, code=error.code)
     partition.letters.event(CommandRefused(number, error.code, str(error)))
     partition.letters.refused_commands.warn(order.command, error)
+
+
+def misplaced(partition: Partition, order: Order) -> LocalError | None:
+    """Return why a command may not come through its topic; None if it may.
+
+    Kafka decides who writes to which topic. So the commands of operators and those of clients have a topic each (``GOES_TO``).
+    """
+    topics, kind = partition.context.topics, kind_of(order.topic)
+    if kind != topic_for(order.command):
+        if kind == COMMANDS:
+            why = (
+                f"decisions come through {topics.decisions}, and this one came through {topics.commands}: its tool is of an older release, "
+                "or its writer has no right to decide; use the tools of this release, with the right to write to that topic"
+            )
+        else:
+            why = (
+                f"{topics.decisions} is for operators, and this is a command of a client: write it to {topics.commands}"
+            )
+        return LocalError(why, code=codes.COMMAND_MISPLACED)
+    count = partition.context.destinations.partitions(partition.context.name)
+    if kind == DECISIONS and count is not None and partition_of(order.key, count) != partition.number:
+        place = f"partition {partition.number} of {topics.decisions}, and its key belongs to {partition_of(order.key, count)}"
+        return LocalError(f"the decision is in {place}: write it there", code=codes.COMMAND_MISPLACED)
+    return None
 
 
 def _report(partition: Partition, command: Command) -> None:

@@ -16,6 +16,7 @@ from conversations.handlers import Side
 from conversations.hosts import Watcher
 from conversations.ports import Clock, Connection, Produced, Record
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
+from conversations.sealing import Seals
 from conversations.service import Service
 from conversations.worker.brakes import Brakes
 from conversations.worker.breakdowns import Breakdowns
@@ -58,8 +59,10 @@ class Context:
             namespace,
             self._count_partitions,
             self._look_at_catalog,
+            self._cluster_of,
             settings.periods,
             WriterSchemas(self._look_at_catalog, self._schemas_of_catalog),
+            None if settings.keys is None else Seals(settings.keys),
         )
         self.stage = Stage()
         """The object that coordinates the partitions under suspicion. All workers of a process share it (``share``)."""
@@ -132,6 +135,9 @@ class Context:
 
     def _count_partitions(self, service: str) -> int | None:
         return self.connection.partitions(service)
+
+    def _cluster_of(self, service: str) -> str:
+        return self.connection.cluster(service)
 
     def _look_at_catalog(self) -> None:
         self.connection.look_at_catalog()

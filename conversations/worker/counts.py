@@ -17,6 +17,12 @@ class Traffic:
     """Numbers of this side that the peers acknowledged: messages and ENDs."""
     early: int = 0
     """Messages that were held because a message before them is missing."""
+    retransmitted: int = 0
+    """Times that unacknowledged envelopes of a dialog were transmitted again to another cluster."""
+    corrupt: int = 0
+    """Records that were discarded because they were damaged between two clusters."""
+    not_authentic: int = 0
+    """Records that were discarded because their alleged senders have not sealed them."""
     parked: int = 0
     """Waits of failed messages and handlers, and of those that the queue or the brake stops."""
     timers: int = 0
@@ -45,6 +51,18 @@ class Traffic:
     def count_early(self) -> None:
         """Count a message that is held because a message before it is missing."""
         self.early += 1
+
+    def count_retransmitted(self) -> None:
+        """Count a dialog whose unacknowledged envelopes are transmitted again."""
+        self.retransmitted += 1
+
+    def count_corrupt(self) -> None:
+        """Count a record that is discarded because it was damaged between two clusters."""
+        self.corrupt += 1
+
+    def count_not_authentic(self) -> None:
+        """Count a record that is discarded because its alleged sender has not sealed it."""
+        self.not_authentic += 1
 
     def count_parked(self) -> None:
         """Count a wait of a message or a handler."""

@@ -14,7 +14,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import OPEN_STATES
-from conversations.worker import commands, outbound, parking
+from conversations.worker import commands, outbound, parking, probes
 from conversations.worker.active import Active, Arrival, Park
 from conversations.worker.commands import Effect
 from conversations.worker.partition import Partition
@@ -128,12 +128,13 @@ def _edit(partition: Partition, found: Park, item: Arrival, body: bytes) -> None
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
         raise LocalError("only a message of the contract has a body that can be edited", code=codes.DECISION_REFUSED)
-    limit = partition.context.settings.limits.body_bytes
+    limit = partition.context.settings.limits.record_body
     if len(body) > limit:
         raise body_too_large(len(body), limit)
     receiver[0].decode(body)
     partition.letters.dead_letter(item, letters.EDITED, held=True)
-    edited = replace(envelope, body=body, content_type=receiver[0].content_type)
+    partition.waiting.fragments.forget(active, envelope.seq)
+    edited = replace(envelope, body=body, content_type=receiver[0].content_type, fragment=0, fragments=1)
     value = encode(edited)
     item.replace(edited, header_of(value, tail_start(value)), value)
     partition.parking.replace_head(found, item)
@@ -145,6 +146,8 @@ def _give_back(
     partition.parking.returned(found, parking.DECIDED)
     found.give_back(command, edited)
     partition.parking.try_now(active, found, key)
+    parks = partition.parking.parks if key.startswith(rows.PARK) else partition.parking.retries
+    probes.try_given_back(partition, parks, key[1:])
 
 
 def _resolve_handler(partition: Partition, active: Active, found: Park, decision: Resolve, command: str) -> None:

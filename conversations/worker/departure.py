@@ -10,6 +10,7 @@ from conversations.protocol import rows
 from conversations.protocol.envelope import Kind
 from conversations.protocol.events import ClockOff, QueuePaused, QueueResumed
 from conversations.protocol.states import State
+from conversations.protocol.topics import QUEUE
 from conversations.worker import outbound, retention, undelivered
 from conversations.worker.active import NO_ROW, Arrival, Item, Lane, Recorded
 from conversations.worker.partition import Partition
@@ -37,6 +38,8 @@ def collect(partition: Partition) -> bool:
     partition.parking.encode_changed()
     partition.groups.encode_changed()
     _encode_endpoints(partition)
+    if partition.progress.has_decided:
+        partition.outbox.write(rows.DECIDED, partition.progress.depart_decided())
     partition.outbox.depart(partition.progress.depart(), partition.progress.row.queue)
     return True
 
@@ -99,7 +102,7 @@ def pace(partition: Partition) -> None:
     elif partition.input.paused and waiting < limits.waiting_bytes // 2 and parked <= limits.parked_bytes // 2:
         partition.input.resume()
         partition.letters.event(QueueResumed())
-        if partition.work.suspicion is None or not partition.work.suspicion.taking.holds_queue:
+        if partition.work.suspicion is None or QUEUE not in partition.work.suspicion.taking.held:
             partition.context.connection.resume(partition.number)
 
 

@@ -12,7 +12,9 @@ from collections.abc import Callable
 
 from conversations.config import Periods
 from conversations.errors import LogError
-from conversations.protocol.topics import QUEUE, service_topic
+from conversations.protocol.topics import QUEUE, service_topic, transmission_topic
+from conversations.sealing import Seals
+from conversations.worker.wires import FAR, Way, Wire
 from conversations.writer_schemas import WriterSchemas
 
 log = logging.getLogger("conversations.worker")
@@ -29,13 +31,16 @@ class Destinations:
         namespace: str,
         count: Callable[[str], int | None],
         look: Callable[[], None],
+        cluster: Callable[[str], str],
         periods: Periods,
         schemas: WriterSchemas,
+        seals: Seals | None = None,
     ) -> None:
         self.schemas = schemas
         """The schemas with which other services write."""
+        self._seals = seals
         self._namespace = namespace
-        self._count, self._look = count, look
+        self._count, self._look, self._cluster = count, look, cluster
         self._looked = self._is_sure = False
         self._told: LogError | None = None
         self._first, self._last = periods.blocked_first, periods.blocked_last
@@ -45,11 +50,14 @@ class Destinations:
         self._waits: dict[str, tuple[int, int]] = {}
 
     def partitions(self, service: str) -> int | None:
-        """Return the partition count of a service; None while the count is not known."""
+        """Return the partition count of the topic for a service; None while the count is not known.
+
+        That of a service on another cluster is asked for each time, because its route may change.
+        """
         count = self._known.get(service)
         if count is None:
             count = self._count(service)
-            if count is not None:
+            if count is not None and not self._cluster(service):
                 self._known[service] = count
         return count
 
@@ -81,9 +89,33 @@ class Destinations:
                 self._told = error
         return self._is_sure and self.partitions(service) is None
 
+    def is_far(self, service: str) -> bool:
+        """Return True if a service lives on another cluster."""
+        return bool(self._cluster(service))
+
+    def may_lose(self, service: str) -> bool:
+        """Return True if envelopes to a service may be lost: it lives on another cluster, or discards what it cannot open."""
+        return self.is_far(service) or (self._seals is not None and self._seals.of(service) is not None)
+
+    def wire(self, service: str) -> Wire | None:
+        """Return how envelopes to and from a service look on the way; None if they stay on this cluster. Look the service up, if it is not known."""
+        self.partitions(service)
+        sealer = None if self._seals is None else self._seals.of(service)
+        if sealer is not None:
+            return Wire(is_far=self.is_far(service), sealer=sealer)
+        return FAR if self.is_far(service) else None
+
+    def way(self, service: str) -> Way:
+        """Return the way of envelopes to a service, without a partition."""
+        wire = self.wire(service)
+        return Way(self.topic(service), wire=wire)
+
     def topic(self, service: str) -> str:
-        """Return the queue topic of a service."""
-        return service_topic(self._namespace, service, QUEUE)
+        """Return the topic for the envelopes to a service: its queue, or the transmission topic to the cluster on which it lives."""
+        cluster = self._cluster(service)
+        return (
+            transmission_topic(self._namespace, cluster) if cluster else service_topic(self._namespace, service, QUEUE)
+        )
 
     def block(self, topic: str, now: int) -> None:
         """Block a topic for a while.

@@ -43,7 +43,7 @@ from conversations.protocol.command import (
     Tick,
 )
 from conversations.protocol.endpoint import NEVER, Endpoint
-from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
+from conversations.protocol.limits import DESCRIPTION_LIMIT, RECORD_BODY, sendable
 from conversations.protocol.states import check_timer
 from conversations.protocol.times import later
 from conversations.worker import commands, outbound
@@ -158,8 +158,9 @@ def ask(draft: Draft, active: Active, operation: Operation) -> None:
 
 def _check_send(draft: Draft, active: Active, send: Send) -> None:
     declared = active.side.contract.outgoing(None, send.message_type, active.endpoint.initiator)
-    if len(send.body) > draft.room.body_limit:
-        raise body_too_large(len(send.body), draft.room.body_limit)
+    limit = min(draft.room.body_limit, RECORD_BODY)
+    if len(send.body) > limit:
+        raise body_too_large(len(send.body), limit)
     check_content_type(send.message_type, send.content_type, codec_of(declared).content_type)
     if draft.room.delayed and draft.room.is_clogged(active):
         raise LocalError(clogged(active.endpoint.peer), code=codes.CLOGGED)

@@ -43,9 +43,8 @@ from collections.abc import Sequence
 
 from conversations.bodies import may_fit_elsewhere
 from conversations.calls import Call
-from conversations.dialog import Dialog
 from conversations.draft import Draft
-from conversations.errors import InvalidBody, PeerError, TimeLimitExceeded, Verdict
+from conversations.errors import InvalidBody, TimeLimitExceeded, Verdict
 from conversations.protocol import rows
 from conversations.protocol.command import Resolve, Reuse, concerns_partition
 from conversations.protocol.envelope import Kind
@@ -67,6 +66,7 @@ from conversations.worker import (
 )
 from conversations.worker.active import NO_ROW, Active, Arrival, Deadline, Item, Lane, Order, Recorded
 from conversations.worker.breakdowns import Condemned
+from conversations.worker.handler_calls import call_of, span_of, traced
 from conversations.worker.partition import Partition
 from conversations.worker.records import arrival_of
 from conversations.worker.room import Room
@@ -99,7 +99,13 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
     """
     # If the budget is spent, the run ends between two items, because the bytes of a step are limited. The next step goes on with the lane.
     lock, brakes, breakdowns = partition.context.lock, partition.context.brakes, partition.context.breakdowns
-    items, progress, item, run = lane.items, partition.progress, None, lane.run
+    items, progress, item, run, took = (
+        lane.items,
+        partition.progress,
+        None,
+        lane.run,
+        partition.context.counts.durations.took,
+    )
     lock.acquire()
     try:
         while items and not partition.gone and not partition.context.budget.is_spent():
@@ -125,10 +131,15 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                         return
                     if (condemned or breakdowns.refused) and _is_given_up(partition, item, task, condemned):
                         break
-                    # ``_call`` decodes the body while the lock is held. If the message is unfit, no handler is called.
+                    # ``call_of`` decodes the body while the lock is held. If the message is unfit, no handler is called.
                     draft = Draft(room, task.active)
                     try:
-                        call = _call(item, task, draft)
+                        call = call_of(
+                            item,
+                            task,
+                            draft,
+                            None if room.tracing is None else span_of(partition, item, task, room.tracing),
+                        )
                     except InvalidBody as error:
                         task = _unfit(partition, item, task, error)
                         continue
@@ -139,7 +150,10 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                     lock.acquire()
                     if run.abandoned or partition.gone:
                         return  # too late: its results are refused, and the lane has another run, or another owner
-                    task = _outcome(partition, item, task, draft, call, run.took, failure)
+                    took[call.handler.name].append(run.took)
+                    task = (_outcome if call.span is None else _traced_outcome)(
+                        partition, item, task, draft, call, failure
+                    )
             _finished(partition, lane, item, held_back=held_back)
             if partition.number in breakdowns.careful:
                 break
@@ -192,7 +206,10 @@ def _carry_out(partition: Partition, order: Order) -> None:
     """
     partition.context.counts.count_command()
     operations = order.command.operations
-    if concerns_partition(order.command):
+    partition.transmission.carried.carry(order.trace)
+    if (refusal := commands.misplaced(partition, order)) is not None:
+        commands.refuse(partition, order, refusal)
+    elif concerns_partition(order.command):
         partition_commands.carry_out(partition, order)
     elif isinstance(operations[0], Reuse):
         commands.take_effect(partition, order, pooled.prepare)
@@ -200,6 +217,7 @@ def _carry_out(partition: Partition, order: Order) -> None:
         commands.take_effect(partition, order, decisions.prepare)
     else:
         commands.take_effect(partition, order, dialog_commands.prepare)
+    partition.transmission.carried.carry(b"")
 
 
 def _may_run(partition: Partition, lane: Lane, item: Item, task: Task) -> bool:
@@ -289,28 +307,6 @@ def _due(partition: Partition, active: Active) -> Sequence[Task]:
     return tasks[:1]
 
 
-def _call(item: Item, task: Task, draft: Draft) -> Call:
-    """Make one call of a handler. The body is decoded anew for each call, so that a failed call cannot have changed it.
-
-    The last argument of every handler is the dialog. Before it, the handler of a message gets the body, and ``on_error`` gets the error.
-    """
-    envelope = item.envelope if isinstance(item, Arrival) else None
-    edited = item.park.row.edited if item.park is not None else ""
-    dialog: Dialog[object] = Dialog(draft, task.active, envelope, item.attempts + 1, edited)
-    if task.codec is not None and envelope is not None:
-        if envelope.content_type == task.codec.content_type:
-            return Call(task.handler, (task.codec.decode(envelope.body), dialog))
-        body = task.active.side.upgrades.decode(task.codec, envelope.content_type, envelope.body)
-        return Call(task.handler, (body, dialog))
-    if task.skipped:
-        return Call(task.handler, (task.skipped, dialog))
-    if task.error is not None:
-        return Call(task.handler, (PeerError(task.error.code, task.error.description), dialog))
-    if rows.is_timer(task.without):
-        draft.begin_timer(rows.timer_of(task.without))
-    return Call(task.handler, (dialog,))
-
-
 def _unfit(partition: Partition, item: Item, task: Task, error: InvalidBody) -> Task | None:
     """Give up on an unfit message. If its dialog breaks, return the task for ``on_error``, if there is one."""
     if not isinstance(item, Arrival) or task.codec is None:
@@ -322,20 +318,10 @@ def _unfit(partition: Partition, item: Item, task: Task, error: InvalidBody) -> 
 
 
 def _outcome(
-    partition: Partition,
-    item: Item,
-    task: Task,
-    draft: Draft,
-    call: Call,
-    took: float,
-    failure: BaseException | None,
+    partition: Partition, item: Item, task: Task, draft: Draft, call: Call, failure: BaseException | None
 ) -> Task | None:
-    """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if its handler must run again at once.
-
-    ``took`` is the number of seconds that the handler ran.
-    """
+    """Carry out the requests of a handler that succeeded, or judge its failure. Return the task if its handler must run again at once."""
     active = task.active
-    partition.context.counts.durations.took[call.handler.name].append(took)
     # The group's state is encoded before the draft is applied. If it cannot be encoded, the handler has failed, and the draft is dropped.
     failure = failure or draft.newer_state
     if failure is None and draft.deletes_state:
@@ -359,7 +345,10 @@ def _outcome(
     if draft.pooled is not None:
         pooled.append(partition, draft.pooled)
     if draft.publications is not None:
-        partition.outbox.publish(draft.publications.records, quarantine.called(item, task))
+        records = draft.publications.records
+        if call.span is not None:
+            records = traced(records, call.span)
+        partition.outbox.publish(records, quarantine.called(item, task))
     if task.finish is not None:
         task.finish(partition, active)
     elif task.codec is not None and isinstance(item, Arrival):
@@ -367,6 +356,17 @@ def _outcome(
     if active.endpoint.state is State.CLOSED:
         outbound.close(partition, active)
     return None
+
+
+def _traced_outcome(
+    partition: Partition, item: Item, task: Task, draft: Draft, call: Call, failure: BaseException | None
+) -> Task | None:
+    """Do what ``_outcome`` does, and give what is sent meanwhile the trace context of the call."""
+    if call.span is not None:
+        partition.transmission.carried.carry(call.span.trace)
+    again = _outcome(partition, item, task, draft, call, failure)
+    partition.transmission.carried.carry(b"")
+    return again
 
 
 def _keep_state(partition: Partition, active: Active, state: object) -> BaseException | None:

@@ -34,7 +34,8 @@ class Durations:
             found = self.handlers.get(name)
             if found is None:
                 found = self.handlers[name] = _empty()
-            longer = [it for it in took if it > QUICK]  # mostly none
+            # Mostly all are quick. ``max`` and ``sum`` cost less than a loop.
+            longer = [it for it in took if it > QUICK] if max(took, default=0.0) > QUICK else []
             found[0] += len(took) - len(longer)
             found[-1] += sum(took)
             for seconds in longer:

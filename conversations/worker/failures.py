@@ -64,7 +64,7 @@ def judge(partition: Partition, item: Item, task: Task, failure: BaseException) 
             raise member  # damaged state is not the handler's fault
     context = partition.context
     context.counts.count_failure()
-    facts = {**_dialog_of(task), "attempt": item.attempts + 1}
+    facts = _fields(partition, item, task)
     what = _what(item, task)
     decision = decide(failure, item.attempts + 1, context.service.poison, _subject(item, task))
     if (not isinstance(decision, Retry) or decision.counts) and _is_braked(partition, item, task, failure):
@@ -107,7 +107,7 @@ def give_up_on_failed(partition: Partition, item: Item, task: Task, failure: Exc
 def give_up_on_refused(partition: Partition, item: Item, task: Task, refusal: PublicationRefused) -> None:
     """Apply the policy of a message whose handler published a record that its topic refuses. Another attempt would publish it again."""
     partition.context.counts.count_failure()
-    log.error("giving up on %s: %s", _what(item, task), refusal)
+    log.error("giving up on %s: %s", _what(item, task), refusal, extra=_fields(partition, item, task))
     _give_up_at_once(partition, item, task, refusal)
 
 
@@ -127,10 +127,11 @@ def give_up_on_unfit(partition: Partition, item: Arrival, task: Task, error: Inv
     if service.temporary or decision.then is Then.END_DIALOG:
         return False
     partition.context.counts.count_failure()
+    facts = _fields(partition, item, task)
     if not _is_braked(partition, item, task, error):
         item.charge()
         what, said = _what(item, task), text_of(error)
-        log.error("giving up on %s, which does not fit this release: %s", what, said, extra=_dialog_of(task))
+        log.error("giving up on %s, which does not fit this release: %s", what, said, extra=facts)
         give_up(partition, item, task, error, decision, letters.UNFIT)
     return True
 
@@ -138,8 +139,9 @@ def give_up_on_unfit(partition: Partition, item: Arrival, task: Task, error: Inv
 def give_up_on_killer(partition: Partition, item: Item, task: Task, died: ProcessDied) -> None:
     """Apply the policy of a message that killed too many processes, without a call of its handler."""
     partition.context.counts.count_failure()
+    facts = _fields(partition, item, task)
     item.charge()
-    log.error("giving up on %s without calling it: %s", task.handler.name, died, extra=_dialog_of(task))
+    log.error("giving up on %s without calling it: %s", task.handler.name, died, extra=facts)
     give_up(partition, item, task, died, last(died, partition.context.service.poison, _subject(item, task)))
 
 
@@ -155,11 +157,14 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
             count,
             peer,
             text,
+            extra=partition.log_fields(task.active.identity[:16]),
         )
         context.counts.traffic.count_brake()
         partition.letters.event(BrakeOn(count, peer, text))
     braked = peer in context.brakes.peers
     if braked:
+        if item.park is not None:
+            partition.parking.returned(item.park, parking.FAILED)
         partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text)
     return braked
 
@@ -169,14 +174,22 @@ def succeeded(partition: Partition, item: Item, peer: str) -> None:
     context = partition.context
     if context.brakes.tries(item.park, peer):
         context.brakes.over(peer)
-        log.warning("%s: a message of %s was handled again: the brake is off for this peer", context.name, peer)
+        log.warning(
+            "%s: a message of %s was handled again: the brake is off for this peer",
+            context.name,
+            peer,
+            extra=partition.log_fields(item.active.identity[:16]),
+        )
         partition.letters.event(BrakeOff(peer))
     context.brakes.succeeded(peer)
 
 
-def _dialog_of(task: Task) -> dict[str, object]:
-    """Return the field that names the dialog in a log line."""
-    return {"conversation": uuid_text(task.active.identity[:16])}
+def _fields(partition: Partition, item: Item, task: Task) -> dict[str, object]:
+    """Return the fields of a log line about an attempt: the dialog, the message and the number of the attempt, and nothing of the body."""
+    found = {**partition.log_fields(task.active.identity[:16]), "attempt": item.attempts + 1}
+    if isinstance(item, Arrival):
+        found |= {"message_type": item.envelope.message_type[:NAME_LIMIT], "message_number": item.envelope.seq}
+    return found
 
 
 def _subject(item: Item, task: Task) -> Subject:

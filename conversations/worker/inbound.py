@@ -29,6 +29,9 @@ An envelope of the peer passes four checks, in this order. Each check may decide
 An END or an ERROR of the peer does not close this side at once, because a handler may want to send something first. This side ends when
 that handler has finished, or at once if there is no handler. So the run calls the handler, and then calls ``Task.finish``.
 
+A large message comes in **fragments**, each an envelope of its own, with a number of its own. Each of them passes the checks. All but the last one are only
+kept (``assembly``), and no handler is called for them. The last one stands for the whole message from then on.
+
 A **breach** is a message that no release of the peer may send: only this side may send its type, or its body has the wrong syntax. No handler
 is called for it. Its bytes become a dead letter, an ERROR with a system code goes to the peer, and ``on_error`` of this side is called.
 
@@ -61,7 +64,7 @@ from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.events import ConversationId, SkippedByPeer
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import commands, outbound, parking, renewals, strangers, undelivered
+from conversations.worker import assembly, commands, outbound, parking, renewals, strangers, undelivered
 from conversations.worker.active import Active, Arrival, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
@@ -158,7 +161,7 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
         return ended(partition, active)
     if reaction is Reaction.ERROR:
         item.accept()
-        partition.parking.close(active)
+        assembly.close(partition, active)
         return broken(partition, active, by=endpoint.peer)
     if reaction is Reaction.FENCE:
         return _fenced(partition, active)
@@ -175,7 +178,7 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
     elif reaction is Reaction.OVERFLOW:
         return _overflow(partition, item)
     elif reaction is Reaction.RESEND:
-        if not renewals.transmit_again(partition, active, item.envelope.ack) and endpoint.state is State.CONVERSING:
+        if not renewals.resend(partition, active, item.envelope):
             return breach(partition, active, codes.NOT_CONVERSING, "A missing message is not kept by its sender.")
     elif reaction is Reaction.DROP:
         partition.context.counts.count_left_to_sender()
@@ -183,7 +186,7 @@ def _react(partition: Partition, item: Arrival, reaction: Reaction) -> Task | No
         _discard(partition, item)
     if endpoint.state is State.CLOSED:
         if item.envelope.kind is Kind.ERROR:
-            report(partition, active, Failure(item.envelope.code, item.envelope.description), by=endpoint.peer)
+            outbound.report(partition, active, Failure(item.envelope.code, item.envelope.description), by=endpoint.peer)
         outbound.close(partition, active)
     elif item.envelope.skipped and active.side.on_skipped is not None:
         return _told_of_skipped(partition, item)
@@ -194,7 +197,7 @@ def _fenced(partition: Partition, active: Active) -> Task | None:
     """Answer a FENCE. If the dialog has just broken by it, return the task for ``on_error``."""
     endpoint = active.endpoint
     if endpoint.state is State.ERROR:
-        partition.parking.close(active)
+        assembly.close(partition, active)
     renewals.answer(partition, active)
     if endpoint.state is State.CLOSED:
         outbound.close(partition, active)
@@ -211,7 +214,7 @@ def answered(partition: Partition, active: Active) -> Task | None:
         return None
     active.endpoint.give_up_renewal()
     if active.endpoint.state is State.ERROR:
-        partition.parking.close(active)
+        assembly.close(partition, active)
         return broken(partition, active, by=active.endpoint.peer)
     outbound.close(partition, active)
     return None
@@ -304,6 +307,9 @@ def deliver(partition: Partition, item: Arrival) -> Task | None:
     if envelope.kind is Kind.ACK:
         waits = partition.parking.skipped_too(active, envelope.skipped)
         return None if waits else skipped(partition, active, envelope.skipped)
+    if (envelope.fragments > 1 or partition.waiting.fragments.begun) and not assembly.completes(partition, item):
+        why = assembly.keep(partition, item)
+        return breach(partition, active, codes.NOT_CONVERSING, why) if why else None
     receiver = active.side.receivers.get(envelope.message_type)
     if receiver is None:
         if envelope.message_type == END_OF_STREAM and not active.endpoint.initiator:
@@ -369,7 +375,9 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
     """
     active = item.active
     partition.context.counts.count_handled()
-    active.endpoint.finished()
+    active.endpoint.finished(item.pieces)
+    if item.pieces > 1:
+        partition.waiting.fragments.forget(active, item.envelope.seq)
     partition.touch(active)
     if not partition.context.watchers:
         return
@@ -417,25 +425,14 @@ def broken(partition: Partition, active: Active, by: str | None, failure: Failur
     error = active.endpoint.error
     if active.endpoint.state is not State.ERROR or error is None:
         if failure is not None:
-            report(partition, active, failure, by)
+            outbound.report(partition, active, failure, by)
         outbound.close(partition, active)
         return None
     if handler is None:
-        report(partition, active, error, by)
+        outbound.report(partition, active, error, by)
         outbound.finish_end(partition, active)
         return None
     return Task(active, handler, error=error, finish=outbound.finish_end, without=rows.ERROR)
-
-
-def report(partition: Partition, active: Active, failure: Failure, by: str | None) -> None:
-    """Report a dialog that broke with a system code, because no handler is called. Do nothing if a client of this process is told.
-
-    An error of the peer's application is not reported: it is a part of the contract, and needs no operator.
-    """
-    endpoint = active.endpoint
-    is_awaited = endpoint.initiator and endpoint.conversation in partition.context.watchers
-    if by is not None and failure.code < 0 and not is_awaited:
-        partition.letters.dialog_broke(endpoint.conversation, endpoint.peer, failure, by)
 
 
 # -- time --------------------------------------------------------------------------------------------------------
@@ -479,9 +476,9 @@ def due(partition: Partition, active: Active) -> list[Task]:
         elif reason is Due.FENCE:
             if not renewals.ask(partition, active):
                 tasks.append(answered(partition, active))
-        elif reason is Due.RENEW:
-            partition.touch(active)
-        else:
+        elif reason is Due.RETRANSMIT:
+            renewals.retransmit(partition, active)
+        elif reason is Due.LIFETIME:
             outbound.conclude(partition, active)
             failure = Failure(codes.LIFETIME.number, codes.LIFETIME.text)
             tasks.append(broken(partition, active, partition.context.name, failure))
@@ -512,6 +509,8 @@ def timer(active: Active, name: str) -> Task | None:
 def _fired(partition: Partition, active: Active, name: str) -> None:
     """End the timer whose handler has finished, unless the handler set it anew."""
     active.endpoint.fired(name)
+    if name not in active.endpoint.timers():
+        partition.transmission.carried.forget_timer(active.identity, name)
     partition.touch(active)
 
 

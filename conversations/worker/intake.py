@@ -1,5 +1,7 @@
 """Intake: decodes and checks each record of a partition, and puts it into a lane. A record that breaks a rule is set aside.
 
+A record that was damaged between two clusters is discarded before anything else (``protocol.integrity``).
+
 The rules are in ``protocol.admission``. Two of these rules, ``SENDER`` and ``CONVERSATION``, are checked later, in ``strangers``.
 """
 
@@ -15,6 +17,7 @@ from conversations.protocol import rows
 from conversations.protocol.admission import Inadmissible, Rule, header_among, told
 from conversations.protocol.command import Command, concerns_partition, decode_command
 from conversations.protocol.envelope import (
+    HEADER_NAME,
     IDENTITY,
     Envelope,
     Kind,
@@ -24,26 +27,33 @@ from conversations.protocol.envelope import (
     decode_tail,
 )
 from conversations.protocol.fences import GENERATIONS
-from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
+from conversations.protocol.integrity import Damaged, has_checksum
+from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.plain_records import why_copied
+from conversations.protocol.seals import NotAuthentic
 from conversations.protocol.sequencing import NONE
-from conversations.protocol.topics import partition_of
+from conversations.protocol.topics import has_commands, partition_of
+from conversations.tracing import headers_of, trace_of
 from conversations.worker.active import Active, Arrival, Order
 from conversations.worker.partition import Partition
+from conversations.worker.wires import Come, Wire
 
 log = logging.getLogger("conversations.worker")
 
 MILLISECOND = 1_000
 
 
-def take(partition: Partition, record: Record) -> None:
-    """Put one record of the queue into its lane, or set it aside."""
+def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one straight line, for speed
+    """Put one record of the queue into its lane, or set it aside, or discard it because it is damaged."""
     value = record.value()
     offset = record.offset()
     log_time = record.timestamp()[1] * MILLISECOND
     partition.progress.take(offset, log_time)
     headers = read_headers(record)
     try:
+        # Nearly every record has only the header ``dialog``.
+        is_plain = headers is not None and len(headers) == 1 and headers[0][0] == HEADER_NAME
+        is_whole = not is_plain and has_checksum(headers or (), record.key(), value)
         if value is None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
@@ -53,17 +63,30 @@ def take(partition: Partition, record: Record) -> None:
         known = None if active is None else active.from_peer
         if active is not None and known is not None and value.startswith(known[1]):
             start = len(known[1])
-            envelope = decode_tail(known[0], value, start)
+            if known[2] is None:
+                envelope = decode_tail(known[0], value, start)
+            else:
+                envelope, value = known[2].undress_usual(Come(record, headers, value, start, is_whole), known[0])
             if record.key() != active.lane.key:
                 raise Inadmissible(Rule.ENDPOINT_KEY)
             header = header_among(headers, value, start)
         else:
             value = partition.context.destinations.schemas.envelope(value)
             envelope, start = decode_current(value)
+            wire = partition.context.destinations.wire(envelope.prefix.from_service)
+            if wire is not None:
+                come = Come(record, headers, value, start, is_whole)
+                envelope, value = wire.undress(come, envelope, partition.context.destinations.schemas)
             header = header_among(headers, value, start)
-            active = _unfamiliar(partition, record, envelope, value[:start])
+            active = _unfamiliar(partition, record, envelope, value[:start], wire)
         if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
             _check_unusual(envelope)
+    except Damaged as error:
+        partition.letters.discard_damaged(record, str(error))
+        return
+    except NotAuthentic as error:
+        partition.letters.discard_forged(record, error.envelope, str(error))
+        return
     except Inadmissible as error:
         partition.letters.set_aside(record, str(error), headers)
         return
@@ -75,6 +98,8 @@ def take(partition: Partition, record: Record) -> None:
     except Exception as error:  # noqa: BLE001 - our own code failed: only this record is set aside
         set_failed_aside(partition, record, error, headers)
         return
+    if headers and len(headers) > 1 and partition.context.service.tracing is not None:
+        header += trace_of(headers)
     item = Arrival(active, record.topic(), offset, log_time, active.lane.key, header, value, envelope=envelope)
     lane = active.lane
     work = partition.work
@@ -93,6 +118,7 @@ def set_failed_aside(partition: Partition, record: Record, error: Exception, hea
         record.topic(),
         record.offset(),
         exc_info=error,
+        extra=partition.log_fields(),
     )
     partition.letters.set_aside(
         record, f"decoding or checking it failed: {type(error).__name__}: {said(error)}", headers
@@ -102,11 +128,17 @@ def set_failed_aside(partition: Partition, record: Record, error: Exception, hea
 def set_untaken_aside(partition: Partition, record: Record, why: str) -> None:
     """Set aside a record that killed processes. The record is not decoded, and its headers are not read."""
     offset = record.offset()
-    log.error("the record of %s at offset %d is set aside undecoded: %s", record.topic(), offset, why)
+    log.error(
+        "the record of %s at offset %d is set aside undecoded: %s",
+        record.topic(),
+        offset,
+        why,
+        extra=partition.log_fields(),
+    )
     if record.topic() == partition.context.topics.queue:
         partition.progress.skip(offset)
     else:
-        partition.progress.take_command(offset)
+        partition.progress.take_command(record.topic(), offset)
     partition.letters.set_aside(record, why, None)
 
 
@@ -114,6 +146,8 @@ def _check_unusual(envelope: Envelope) -> None:
     """Check an envelope that is not a plain MESSAGE or END: refuse reserved kinds, and numbers or fields that do not fit the kind."""
     kind, number = envelope.kind, envelope.seq
     extras = envelope.extras
+    if extras is not None and extras.seal is not None:
+        raise NotAuthentic("it is sealed, and there are no keys for its sender here", envelope)
     if kind is Kind.FENCE or kind is Kind.FENCED:
         _check_fence(envelope)
         return
@@ -127,9 +161,13 @@ def _check_unusual(envelope: Envelope) -> None:
         raise Inadmissible(Rule.NO_NUMBER, f"{kind.name} has {number}")
     if envelope.skipped and kind is Kind.ACK and min(envelope.skipped) < 0:
         raise Inadmissible(Rule.SKIPPED)
-    if (envelope.skipped and kind is not Kind.ACK) or envelope.fragments != 1:
+    if envelope.skipped and kind is not Kind.ACK:
         raise Inadmissible(Rule.FIELDS)
-    if extras is not None and (extras.seal or extras.fence or kind is not Kind.MESSAGE or not _is_origin(envelope)):
+    if envelope.fragments != 1 and (
+        kind is not Kind.MESSAGE or not 0 <= envelope.fragment < envelope.fragments <= FRAGMENTS
+    ):
+        raise Inadmissible(Rule.FRAGMENT, f"fragment {envelope.fragment} of {envelope.fragments}")
+    if extras is not None and (extras.fence or kind is not Kind.MESSAGE or not _is_origin(envelope)):
         raise Inadmissible(Rule.FIELDS)
 
 
@@ -159,11 +197,11 @@ def _check_fence(envelope: Envelope) -> None:
         raise Inadmissible(Rule.FENCE, f"{kind.name} without its answer or code")
     if outcome is not None and (outcome.accepted < NONE or outcome.transmitted < NONE):
         raise Inadmissible(Rule.FENCE, f"numbers {outcome.accepted} and {outcome.transmitted}")
-    if envelope.skipped or envelope.fragments != 1 or (extras is not None and (extras.seal or extras.origin)):
+    if envelope.skipped or envelope.fragments != 1 or (extras is not None and extras.origin is not None):
         raise Inadmissible(Rule.FIELDS)
 
 
-def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encoded: bytes) -> Active:
+def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encoded: bytes, wire: Wire | None) -> Active:
     """Find the endpoint of a record whose prefix is not known yet, and check that the record belongs to this endpoint."""
     key = record.key()
     context = partition.context
@@ -195,7 +233,7 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
     ):
         # A tombstone is kept until after ``accept_until``. Without this check, a sender could make a tombstone stay for ever.
         raise Inadmissible(Rule.ACCEPT_UNTIL)
-    active.learn(prefix, encoded)
+    active.learn(prefix, encoded, wire)
     return active
 
 
@@ -219,9 +257,14 @@ def _check_prefix(active: Active, prefix: Prefix) -> None:
 
 
 def take_command(partition: Partition, record: Record) -> None:
-    """Put one command into the lane of its endpoint. If the key of the command belongs to another partition, forward it."""
+    """Put one command of a client or an operator into the lane of its endpoint.
+
+    If the key of a client's command belongs to another partition, the command is forwarded. An operator's command is refused then, because
+    a worker has no right to write decisions.
+    """
     value, key = record.value(), record.key()
-    partition.progress.take_command(record.offset())
+    partition.progress.take_command(record.topic(), record.offset())
+    headers = read_headers(record)
     try:
         if not value or not key or len(key) > KEY_BYTES:
             raise Inadmissible(Rule.COMMAND)
@@ -231,29 +274,31 @@ def take_command(partition: Partition, record: Record) -> None:
         command = decode_command(value)
         if command.key.encode() != key or not command.operations:
             raise Inadmissible(Rule.COMMAND_KEY)
-        _into_lane(partition, record, command, key, value)
+        trace = b"" if partition.context.service.tracing is None else trace_of(headers)
+        _into_lane(partition, record, command, value, trace)
     except Inadmissible as error:
-        headers = read_headers(record)
         partition.letters.set_aside(record, why_copied(key, headers) or str(error), headers)
     except UndecodableRecord as error:
-        partition.letters.set_aside(record, told(Rule.COMMAND_SCHEMA, error), read_headers(record))
+        partition.letters.set_aside(record, told(Rule.COMMAND_SCHEMA, error), headers)
     except LogError:
         raise
     except Exception as error:  # noqa: BLE001 - our own code failed: only this record is set aside
-        set_failed_aside(partition, record, error, read_headers(record))
+        set_failed_aside(partition, record, error, headers)
 
 
-def _into_lane(partition: Partition, record: Record, command: Command, key: bytes, value: bytes) -> None:
-    context = partition.context
+def _into_lane(partition: Partition, record: Record, command: Command, value: bytes, trace: bytes) -> None:
+    context, key = partition.context, command.key.encode()
     count = context.destinations.partitions(context.name)
-    if count is not None and partition_of(key, count) != partition.number:
-        # Forward it without headers, because a command needs none, and the record's headers may be too large or have invalid names.
-        partition.outbox.produce((context.topics.commands, partition_of(key, count), key, value, None))
+    is_astray = count is not None and partition_of(key, count) != partition.number
+    if is_astray and record.topic() == context.topics.commands:
+        # Forward it without other headers, because a command needs none, and the record's headers may be too large or have invalid names.
+        headers = headers_of(trace) or None
+        partition.outbox.produce((context.topics.commands, partition_of(key, count or 1), key, value, headers))
         return
-    active = _concerned(partition, command)
+    active = partition.work.itself if is_astray else _concerned(partition, command)
     log_time = record.timestamp()[1] * MILLISECOND
-    item = Order(active, record.topic(), record.offset(), log_time, key, b"", value, command=command)
-    if partition.work.suspicion is not None and record.offset() < partition.progress.commands_bound:
+    item = Order(active, record.topic(), record.offset(), log_time, key, trace, value, command=command)
+    if partition.work.suspicion is not None and partition.progress.is_from_before(record.topic(), record.offset()):
         partition.work.suspicion.mark(item)
     partition.work.enqueue(active.lane, item)
 
@@ -283,7 +328,7 @@ def restore_waiting(partition: Partition) -> None:
 def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Arrival | Order:
     text = row.key.decode()
     record = row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted
-    if row.topic == partition.context.topics.commands:
+    if has_commands(row.topic):
         command = decode_command(row.value)
         return Order(_concerned(partition, command), *record, command=command, attempts=row.attempts)
     envelope = decode(row.value)

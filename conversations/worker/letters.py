@@ -6,7 +6,7 @@ import logging
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from conversations.bodies import said
 from conversations.ports import Headers, Produced, Record
@@ -17,11 +17,14 @@ from conversations.protocol.envelope import Envelope
 from conversations.protocol.events import (
     ConversationId,
     DialogBroken,
+    MessageCorrupt,
+    MessageNotAuthentic,
     Origin,
     SetAside,
     WorkerEvent,
     encode_worker_event,
 )
+from conversations.protocol.fragments import last_number
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import (
     ATTEMPTS,
@@ -34,6 +37,7 @@ from conversations.protocol.letters import (
     EXCEPTION,
     EXCEPTION_MESSAGE,
     FAILED_AT,
+    FRAGMENTS,
     FROM_INITIATOR,
     HELD,
     MESSAGE_TYPE,
@@ -55,9 +59,10 @@ from conversations.protocol.letters import (
     UNDELIVERABLE,
     WAITS,
 )
-from conversations.protocol.limits import KEY_BYTES, RECORD_BYTES, sendable
+from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES, sendable
 from conversations.protocol.rows import ParkRow
-from conversations.worker.active import Arrival, Order
+from conversations.seal_keys import KEY_ID
+from conversations.worker.active import Active, Arrival, Order
 from conversations.worker.broken_dialogs import BrokenDialogs
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
@@ -88,23 +93,44 @@ class Leftover(NamedTuple):
     attempts: int = 0
     is_uncertain: bool = False
     """True if the peer may have accepted the envelope all the same."""
+    pieces: int = 1
+    """Number of fragments that the envelope was joined from."""
+
+
+class Fragmented(Protocol):
+    """The fragments of the messages of a partition."""
+
+    def value_of(self, item: Arrival) -> tuple[bytes, int]:
+        """Return the bytes of an item for its dead letter, and the number of fragments in them."""
+
+    def forget(self, active: Active, number: int) -> None:
+        """Delete the fragments of a message that is settled. ``number`` is the number of its last fragment."""
 
 
 class Letters:
     """Writes the dead letters and the events of one partition."""
 
     __slots__ = (
-        "_broken", "_context", "_decision", "_number", "_outbox", "_progress", "_schedule", "refused_commands",
+        "_broken", "_context", "_decision", "_fragments", "_number", "_outbox", "_progress", "_schedule", "refused_commands",
     )  # fmt: skip
 
-    def __init__(self, number: int, context: Context, outbox: Outbox, progress: Progress, schedule: Schedule) -> None:
+    def __init__(
+        self,
+        number: int,
+        context: Context,
+        outbox: Outbox,
+        progress: Progress,
+        schedule: Schedule,
+        fragments: Fragmented,
+    ) -> None:
         self._number = number
         self._context = context
         self._outbox = outbox
         self._progress = progress
         self._schedule = schedule
+        self._fragments = fragments
         self._broken = BrokenDialogs()
-        self.refused_commands = RefusedCommands(context.name, context.clock)
+        self.refused_commands = RefusedCommands(context.name, number, context.clock)
         self._decision: Headers = []
         """Headers of the letters that the present decision of an operator writes; empty while no decision is carried out."""
 
@@ -146,7 +172,14 @@ class Letters:
             headers += _failure(failure, item.attempts)
         elif item.attempts:
             headers.append((ATTEMPTS, str(item.attempts).encode()))
-        self._keep(item.key, item.value, headers)
+        value, pieces = item.value, item.pieces if isinstance(item, Leftover) else 1
+        if isinstance(item, Arrival) and (item.pieces > 1 or item.envelope.fragments > 1):
+            value, pieces = self._fragments.value_of(item)
+            if pieces > 1 and not held:
+                self._fragments.forget(item.active, last_number(item.envelope))
+        if pieces > 1:
+            headers.append((FRAGMENTS, b"%d" % pieces))
+        self._keep(item.key, value, headers)
         if not held and reason not in (SKIPPED, COMMAND_REFUSED, UNDELIVERABLE):
             self._open(item.topic, item.offset)
 
@@ -172,6 +205,29 @@ class Letters:
         self._keep(record.key(), record.value(), said_of_it + _original(headers or []))
         self._open(topic, offset)
         self.event(SetAside(topic, offset, why))
+
+    def discard_damaged(self, record: Record, why: str) -> None:
+        """Report a record that was damaged between two clusters. Nothing of it is kept, because its sender transmits the genuine one again."""
+        self._context.counts.traffic.count_corrupt()
+        self._discarded(record, why, MessageCorrupt(record.topic(), record.offset(), why))
+
+    def discard_forged(self, record: Record, envelope: Envelope, why: str) -> None:
+        """Report a record that its alleged sender has not sealed for this place. Nothing of it is kept, because anybody may have written it."""
+        self._context.counts.traffic.count_not_authentic()
+        seal = envelope.extras.seal if envelope.extras is not None else None
+        peer = envelope.prefix.from_service
+        event = MessageNotAuthentic(
+            record.topic(), record.offset(), peer if NAME.fullmatch(peer) else "",
+            seal.key_id if seal is not None and KEY_ID.fullmatch(seal.key_id) else "", why,
+        )  # fmt: skip
+        self._discarded(record, why, event)
+
+    def _discarded(self, record: Record, why: str, event: WorkerEvent) -> None:
+        log.warning(
+            "the record of %s, partition %d, offset %d is discarded: %s", record.topic(), self._number, record.offset(), why,
+            extra={"service": self._context.name, "partition": self._number},
+        )  # fmt: skip
+        self.event(event)
 
     def _open(self, topic: str, offset: int) -> None:
         """Write the row of an open letter: no dialog waits for the letter, and no operator has closed it."""
@@ -214,6 +270,7 @@ class Letters:
             log.warning(
                 "%d dialogs with %s broke, and no handler of %s was told; the last one is %s: %d %s (found by %s)",
                 it.dialogs, it.peer, self._context.name, it.conversation, it.code, it.why, it.by or "?",
+                extra={"conversation": it.conversation, "service": self._context.name, "partition": self._number},
             )  # fmt: skip
             self.event(it)
 

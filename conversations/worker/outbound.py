@@ -20,7 +20,7 @@ from conversations.protocol.command import (
     encode_command,
 )
 from conversations.protocol.contract import END_OF_STREAM
-from conversations.protocol.effects import Reaction, Transmit
+from conversations.protocol.effects import Failure, Reaction, Transmit
 from conversations.protocol.endpoint import NEVER, prefix_of
 from conversations.protocol.envelope import (
     Envelope,
@@ -31,12 +31,14 @@ from conversations.protocol.envelope import (
     encode_message,
     message_run,
 )
+from conversations.protocol.fragments import cut
 from conversations.protocol.limits import OPERATIONS
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.times import later
 from conversations.protocol.topics import partition_of
-from conversations.worker import parking, undelivered
+from conversations.tracing import headers_of
+from conversations.worker import assembly, parking, undelivered
 from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 from conversations.worker.records import arrival_of
@@ -54,7 +56,7 @@ def apply(partition: Partition, draft: Draft) -> None:
         if draft.apart is not None and party.identity in draft.apart:
             apart.setdefault(party.identity, (party, []))[1].append(aged(verb, partition.context.now - at))
         elif isinstance(verb, Send):
-            send(partition, party, message_run(verb.message_type, verb.content_type), verb.body)
+            send_message(partition, party, verb)
         else:
             _carry_out(partition, party, verb, at)
     for active, operations in apart.values():
@@ -81,6 +83,10 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             resend(partition, active)
         case SetTimer(after, name) if active.endpoint.state is not State.CLOSED:
             active.endpoint.set_timer(NEVER if after < 0 else later(at, after), name)
+            if after < 0:
+                partition.transmission.carried.forget_timer(active.identity, name)
+            else:
+                partition.transmission.carried.set_timer(active.identity, name)
             partition.parking.forget_retry(active, rows.timer_handler(name), parking.ENDED)
             partition.touch(active)
     if active.endpoint.state is State.CLOSED and active.endpoint.inbound.held:
@@ -91,18 +97,30 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
 # -- operations on one endpoint --------------------------------------------------------------------------------
 
 
-def send(partition: Partition, active: Active, run: bytes, body: bytes) -> None:
-    """Give a message its number, and transmit it."""
+def send_message(partition: Partition, active: Active, verb: Send) -> None:
+    """Transmit a message, in fragments if its body is larger than one record may carry."""
+    size = partition.context.settings.limits.fragment_bytes
+    if len(verb.body) <= size:
+        send(partition, active, message_run(verb.message_type, verb.content_type), verb.body)
+        return
+    count = -(-len(verb.body) // size)
+    for at, part in enumerate(cut(verb.body, size)):
+        send(partition, active, message_run(verb.message_type, verb.content_type, at, count), part, count - 1 - at)
+
+
+def send(partition: Partition, active: Active, run: bytes, body: bytes, more: int = 0) -> None:
+    """Give a message or a fragment its number, and transmit it. ``more`` fragments of the message come after it."""
     endpoint = active.endpoint
     number = endpoint.send()
-    partition.context.counts.traffic.count_sent()
+    if not more:
+        partition.context.counts.traffic.count_sent()
     if number == 0 and endpoint.initiator:
         partition.transmission.begin(active)
     if endpoint.resends:
         partition.unacknowledged.make_room(active, len(body))
     prefix = active.out or active.out_prefix()
     value = encode_message(prefix, number, endpoint.acknowledge(), partition.context.clock.stamp, run, body)
-    partition.transmission.transmit(active, value, number)
+    partition.transmission.transmit(active, value, number, more)
     partition.touch(active)
 
 
@@ -148,7 +166,12 @@ def end_with_error(partition: Partition, active: Active, code: int, description:
 
 def _must_ask(partition: Partition, active: Active) -> bool:
     endpoint = active.endpoint
-    return endpoint.state is State.ERROR and endpoint.is_unsettled and partition.unacknowledged.has(active)
+    return (
+        endpoint.initiator
+        and endpoint.state is State.ERROR
+        and endpoint.is_unsettled
+        and partition.unacknowledged.has(active)
+    )
 
 
 def fail(
@@ -203,7 +226,14 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
         partition.touch(active)
         return
     ack = endpoint.inbound.accepted if said.kind is Kind.RESEND else endpoint.acknowledge()
-    transmitted = endpoint.next_out - 1 if said.kind is Kind.ERROR else NONE
+    # A RESEND names the last missing number of the first gap, too: what is held behind the gap need not be sent again.
+    transmitted = (
+        endpoint.next_out - 1
+        if said.kind is Kind.ERROR
+        else endpoint.inbound.gap_end()
+        if said.kind is Kind.RESEND
+        else NONE
+    )
     value = encode(
         Envelope(
             prefix_of(endpoint),
@@ -216,7 +246,8 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
             description=said.description,
         )
     )
-    partition.transmission.transmit(active, value)
+    # An ERROR with a number is acknowledged. It is lost only between two clusters.
+    partition.transmission.transmit(active, value, said.seq if endpoint.far is not None else NONE)
     partition.touch(active)
 
 
@@ -225,7 +256,7 @@ def conclude(partition: Partition, active: Active, *, told: bool = True, replace
 
     ``replaced_by`` is the id of the dialog that carries on.
     """
-    partition.parking.close(active)
+    assembly.close(partition, active)
     remember(partition, active, told=told, replaced_by=replaced_by)
 
 
@@ -246,6 +277,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True, replace
         )  # fmt: skip
         active.entomb(tombstone)
         partition.groups.close(active)
+        partition.transmission.carried.forget(active.identity)
         for freed in partition.successions.close(endpoint):
             partition.transmission.let_go(freed)
         partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
@@ -255,6 +287,17 @@ def remember(partition: Partition, active: Active, *, told: bool = True, replace
     if watcher is not None and not replaced_by and endpoint.state not in _GOES_ON:
         over, error = watcher.over, endpoint.error
         partition.outbox.notify(lambda: over(error))
+
+
+def report(partition: Partition, active: Active, failure: Failure, by: str | None) -> None:
+    """Report a dialog that broke with a system code, because no handler is called. Do nothing if a client of this process is told.
+
+    An error of the peer's application is not reported: it is a part of the contract, and needs no operator.
+    """
+    endpoint = active.endpoint
+    is_awaited = endpoint.initiator and endpoint.conversation in partition.context.watchers
+    if by is not None and failure.code < 0 and not is_awaited:
+        partition.letters.dialog_broke(endpoint.conversation, endpoint.peer, failure, by)
 
 
 # -- the end of a side -----------------------------------------------------------------------------------------
@@ -319,4 +362,5 @@ def append_command(partition: Partition, conversation: bytes, group: str, operat
         context.new_conversation(), conversation, True, group, "", context.name, context.now, tuple(operations)
     )
     key = group.encode()
-    partition.outbox.produce((context.topics.commands, partition_of(key, count), key, encode_command(command), None))
+    headers = headers_of(partition.transmission.carried.trace) or None
+    partition.outbox.produce((context.topics.commands, partition_of(key, count), key, encode_command(command), headers))

@@ -21,8 +21,10 @@ from conversations.handlers import unknown_side
 from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.partition_row import decode_partition
+from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.partition_row import decode_decided, decode_partition
 from conversations.protocol.states import State
+from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE
 from conversations.scheduler import Scheduler
 from conversations.worker.active import Active
 from conversations.worker.context import Context
@@ -61,7 +63,7 @@ class Partition:
         """Endpoints whose rows must be written, in the order in which they changed."""
         self.waiting = Waiting(self.outbox)
         self.groups = Groups(self.outbox, self.work, self)
-        self.letters = Letters(number, context, self.outbox, self.progress, self.schedule)
+        self.letters = Letters(number, context, self.outbox, self.progress, self.schedule, self.waiting.fragments)
         unacknowledged = Unacknowledged(context, self.outbox, self.letters.event)
         successions = Successions(self.outbox, self.schedule)
         self.transmission = Transmission(context, self.outbox, self.waiting, self, unacknowledged, successions)
@@ -79,6 +81,11 @@ class Partition:
     def successions(self) -> Successions:
         """The dialogs of the keys of pools."""
         return self.transmission.successions
+
+    def log_fields(self, conversation: bytes = b"") -> dict[str, object]:
+        """Return the fields of a log line about this partition, or about a conversation in it."""
+        found: dict[str, object] = {"service": self.context.name, "partition": self.number}
+        return {"conversation": uuid_text(conversation), **found} if conversation else found
 
     # -- finding ----------------------------------------------------------------------------------------
 
@@ -124,6 +131,8 @@ class Partition:
         if side is None:
             # Only a temporary service may have a dialog under a contract that it does not declare.
             side = unknown_side(endpoint.contract, endpoint.initiator)
+        if self.context.destinations.may_lose(endpoint.peer):
+            endpoint.cross(rows.wake_of(row))
         active.restore(endpoint, side, constant)
         retries = self.parking.retries
         endpoint.resume(
@@ -221,7 +230,8 @@ class Partition:
             DeclarationError: the service has open dialogs under a contract that it does not declare any more.
         """
         ids = self.context.connection.topic_ids()
-        queue_id, commands_id = ids[self.context.topics.queue], ids[self.context.topics.commands]
+        topics = self.context.topics
+        queue_id, commands_id, decisions_id = ids[topics.queue], ids[topics.commands], ids[topics.decisions]
         row = self.outbox.read(rows.PARTITION)
         if row is None and committed is not None and committed > 0:
             raise InputLost(
@@ -229,12 +239,17 @@ class Partition:
             )
         if row is not None:
             self.progress.restore(self.outbox.decoded(rows.PARTITION, decode_partition, row))
-            self._check(queue_id, commands_id)
+            if (decided := self.outbox.read(rows.DECIDED)) is not None:
+                self.progress.restore_decided(self.outbox.decoded(rows.DECIDED, decode_decided, decided))
+            self._check(queue_id, commands_id, decisions_id)
             self.context.clock.heard(self.progress.row.queue_time)
         fresh = row is None
-        self.progress.belongs_to(queue_id, commands_id, ids[self.context.topics.state])
-        ends = self.context.connection.queue_end(self.number), self.context.connection.commands_end(self.number)
-        self.progress.open(*ends, self.context.clock.now())
+        # Without this row, nothing of the topic has taken effect. So all of it is read.
+        is_new = self.outbox.read(rows.DECIDED) is None
+        self.progress.belongs_to(queue_id, commands_id, decisions_id, ids[topics.state])
+        connection = self.context.connection
+        bounds = {kind: connection.end(kind, self.number) for kind in (COMMANDS, DECISIONS)}
+        self.progress.open(connection.end(QUEUE, self.number), bounds, self.context.clock.now())
         if self.progress.row.unclean_starts:
             suspicion = Suspicion(self.progress.row, self.context.stage, self.context.settings.deaths)
             self.work.doubt(suspicion)
@@ -244,12 +259,16 @@ class Partition:
             self._rebuild()
         except (ValueError, IndexError) as error:
             raise StateDamaged(self.number, f"a row of the state cannot be understood: {error}") from error
-        return Positions(None, None) if fresh else Positions(self.progress.row.queue, self.progress.row.commands)
+        if fresh:
+            return Positions(None, None, None)
+        row_of = self.progress.row
+        return Positions(row_of.queue, row_of.commands, None if is_new else self.progress.decided.position)
 
-    def _check(self, queue_id: str, commands_id: str) -> None:
+    def _check(self, queue_id: str, commands_id: str, decisions_id: str) -> None:
         for what, mine, theirs in (
             ("queue", self.progress.row.queue_id, queue_id),
             ("commands", self.progress.row.commands_id, commands_id),
+            ("decisions", self.progress.decided.topic_id or decisions_id, decisions_id),
         ):
             if mine != theirs:
                 raise InputLost(self.number, f"the {what} topic was re-created: the state belongs to the old topic")
@@ -284,8 +303,10 @@ class Partition:
             if wake != NEVER:
                 self.schedule.deadlines.add(wake, key[1:])
         self.waiting.count_kept()
+        self.waiting.fragments.restore()
         self.unacknowledged.count_kept()
         self.successions.restore()
+        self.transmission.carried.restore()
         for kind, passing in ((rows.COMMAND, self.schedule.commands), (rows.LETTER, self.schedule.letters)):
             for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)
@@ -294,7 +315,7 @@ class Partition:
     def read_to(self) -> int:
         """Return the queue offset up to which everything was read. Transaction markers at the end of the queue count as read."""
         position = self.progress.row.queue
-        return position if self.input.is_behind else max(position, self.context.connection.queue_read_to(self.number))
+        return position if self.input.is_behind else max(position, self.context.connection.read_to(QUEUE, self.number))
 
     def has_handled_the_past(self) -> bool:
         """Return True if everything from before the opening of the partition is handled: records, rows, commands and deadlines."""
@@ -305,10 +326,13 @@ class Partition:
             and self.next_deadline() > self.progress.opened_at
             and self.read_to() >= self.progress.row.bound
             and not self.input.is_behind
-            and max(self.progress.row.commands, self.context.connection.commands_read_to(self.number))
-            >= self.progress.commands_bound
+            and all(self._has_read(kind, bound) for kind, bound in self.progress.bounds.items())
             and not self.parking.keeps_suspicion
         )
+
+    def _has_read(self, kind: str, bound: int) -> bool:
+        """Return True if everything before a bound of the commands or of the decisions was read."""
+        return max(self.progress.position(kind), self.context.connection.read_to(kind, self.number)) >= bound
 
     # -- content of the transaction -------------------------------------------------------------------------
 

@@ -39,6 +39,17 @@ def wake(brakes: Brakes, partitions: Collection[Partition], now: int) -> None:
         _try_next(brakes, [it for it in partitions if not it.progress.row.off], now)
 
 
+def try_given_back(partition: Partition, parks: dict[bytes, Park], name: bytes) -> None:
+    """Try a message that an operator gave back before the other messages of its peer, if the brake is on for the peer.
+
+    ``name`` is the key of its park in ``parks``. A message of the peer that is being tried already is tried to its end, but its success
+    does not turn the brake off.
+    """
+    park, brakes = parks[name], partition.context.brakes
+    if park.peer in brakes.peers:
+        brakes.try_next(park.peer, Probe(partition, parks, name, park))
+
+
 def _try_next(brakes: Brakes, partitions: list[Partition], now: int) -> None:
     """Choose one message of each peer with the brake on, and try it. Choose none if a message of the peer is being tried already.
 

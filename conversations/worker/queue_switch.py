@@ -11,7 +11,7 @@ import logging
 
 from conversations.ports import Produced
 from conversations.protocol import events, letters, rows
-from conversations.service import QueueDisabled
+from conversations.queue_disabled import QueueDisabled
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
 

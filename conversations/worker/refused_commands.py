@@ -7,7 +7,7 @@ import logging
 from conversations.durations import SECOND
 from conversations.errors import LocalError
 from conversations.protocol.command import Command
-from conversations.protocol.identifiers import Handle
+from conversations.protocol.identifiers import Handle, uuid_text
 from conversations.worker.log_clock import LogClock
 
 log = logging.getLogger("conversations.worker")
@@ -22,8 +22,8 @@ TEXT_LIMIT = 500
 class RefusedCommands:
     """Logs why commands of one partition are refused, without a line for each command of a flood."""
 
-    def __init__(self, service: str, clock: LogClock) -> None:
-        self._service = service
+    def __init__(self, service: str, number: int, clock: LogClock) -> None:
+        self._service, self._number = service, number
         self._clock = clock
         self._began = clock.steady()
         self._told = 0
@@ -40,4 +40,5 @@ class RefusedCommands:
             "service %s refuses a command about dialog %r: %s%s",
             self._service, Handle(command.conversation_id, command.key, command.from_initiator).text[:TEXT_LIMIT], str(error)[:TEXT_LIMIT],
             "; more refusals within the next minute are not logged, but are events and dead letters" if self._told == MOST else "",
+            extra={"conversation": uuid_text(command.conversation_id), "service": self._service, "partition": self._number},
         )  # fmt: skip

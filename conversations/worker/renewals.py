@@ -25,7 +25,10 @@ from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Extras, Kind, Origin, encode
 from conversations.protocol.events import ConversationId, Renewed
 from conversations.protocol.fences import GENERATIONS, Chain
+from conversations.protocol.fragments import last_number
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.sequencing import NONE
+from conversations.protocol.states import State
 from conversations.protocol.times import later
 from conversations.worker import outbound, undelivered
 from conversations.worker.active import Active
@@ -63,12 +66,18 @@ def renew(partition: Partition, active: Active) -> bool:
     endpoint = active.endpoint
     generation = 1 if endpoint.chain is None else endpoint.chain.generation + 1
     remaining = undelivered.remaining(partition, active)
-    if not endpoint.renews or not remaining or remaining[0].number != endpoint.acked + 1:
+    # If the peer has acknowledged only some fragments of a message, all of them are sent again.
+    if (
+        not endpoint.renews
+        or not remaining
+        or remaining[0].number > endpoint.acked + 1
+        or remaining[0].envelope.fragment
+    ):
         return False
     if any(after.number != before.number + 1 for before, after in pairwise(remaining)):
         return False  # some were not kept, because a limit was reached
     first, number = (endpoint.conversation, 0) if endpoint.chain is None else endpoint.chain[1:]
-    chain = Chain(generation, first, number + endpoint.acked + 1)
+    chain = Chain(generation, first, number + remaining[0].number)
     new = _begin(partition, active, chain)
     for each in remaining:
         _send_again(partition, new, each, chain)
@@ -83,6 +92,7 @@ def renew(partition: Partition, active: Active) -> bool:
     log.warning(
         "dialog %s broke (%s), and goes on as %s with %d messages that %s had not accepted", uuid_text(endpoint.conversation),
         error.code if error is not None else 0, uuid_text(new.endpoint.conversation), len(remaining), endpoint.peer,
+        extra=partition.log_fields(endpoint.conversation),
     )  # fmt: skip
     partition.letters.event(Renewed(
         ConversationId(uuid_text(endpoint.conversation)), ConversationId(uuid_text(new.endpoint.conversation)), generation,
@@ -131,24 +141,39 @@ def _send_again(partition: Partition, active: Active, it: Remaining, chain: Chai
         it.envelope, prefix=prefix_of(endpoint), seq=number, ack=endpoint.acknowledge(), sent_at=partition.context.now,
         extras=Extras(origin=origin),
     )  # fmt: skip
-    partition.transmission.transmit(active, encode(said), number)
+    partition.transmission.transmit(active, encode(said), number, last_number(it.envelope) - it.number)
     partition.touch(active)
 
 
-def transmit_again(partition: Partition, active: Active, after: int) -> bool:
-    """Answer a RESEND: transmit the envelopes after a number again, as many as the step's budget allows.
+def resend(partition: Partition, active: Active, said: Envelope) -> bool:
+    """Answer a RESEND. Return False if this side does not keep what the peer misses, and the dialog is to break."""
+    return (
+        transmit_again(partition, active, said.ack, said.transmitted) or active.endpoint.state is not State.CONVERSING
+    )
 
-    Return False if the next of them is not kept.
+
+def transmit_again(partition: Partition, active: Active, after: int, last: int = NONE) -> bool:
+    """Transmit the envelopes after a number again, as many as the step's budget allows.
+
+    ``last`` is the number of the last of them; ``NONE`` means all. Return False if the next of them is not kept.
     """
     expected = after + 1
     for it in partition.unacknowledged.after(active, after):
-        if it.number != expected or not it.row:
+        if it.number != expected or not it.row or NONE < last < it.number:
             break  # a later one is missing, or this step transmits it anyway
         partition.transmission.transmit(active, it.value)
         expected += 1
         if partition.context.budget.is_read():
             break
     return expected > after + 1
+
+
+def retransmit(partition: Partition, active: Active) -> None:
+    """Transmit again what a peer on another cluster has not acknowledged, unless it waits here for the transmission topic."""
+    if active.identity in partition.waiting.delayed.of or active.way.topic in partition.context.destinations.blocked:
+        return
+    partition.context.counts.traffic.count_retransmitted()
+    transmit_again(partition, active, active.endpoint.acked)
 
 
 # -- the target ---------------------------------------------------------------------------------------------------

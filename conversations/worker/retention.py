@@ -11,6 +11,7 @@ from __future__ import annotations
 from conversations.errors import KafkaUnreachable
 from conversations.protocol import rows
 from conversations.protocol.command import Tick, encode_command, to_partition
+from conversations.protocol.topics import QUEUE
 from conversations.worker.partition import Partition
 
 SWEEP = 2_000
@@ -43,7 +44,7 @@ def _hear_tick(partition: Partition) -> None:
     if heard <= partition.progress.row.queue_time:
         return
     try:
-        end = partition.context.connection.queue_end(partition.number)
+        end = partition.context.connection.end(QUEUE, partition.number)
     except KafkaUnreachable:
         return  # another tick follows later
     if end <= partition.read_to():

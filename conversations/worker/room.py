@@ -21,10 +21,12 @@ from conversations.worker.partition import Partition
 class Room:
     """The part of a partition that a draft uses. Threads of handlers call it, so it reads shared state under ``Context.lock``."""
 
-    __slots__ = ("_partition", "body_limit", "delayed")
+    __slots__ = ("_partition", "body_limit", "delayed", "number", "tracing")
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
+        self.number = partition.number
+        self.tracing = partition.context.service.tracing
         self.body_limit = partition.context.settings.limits.body_bytes
         self.delayed = partition.waiting.delayed.of
 
@@ -102,7 +104,7 @@ class Room:
         """Return the messages of the party that its peer has not acknowledged, in order."""
         with self._partition.context.lock:
             left = undelivered.remaining(self._partition, _active(party))
-        left = [it for it in left if it.envelope.message_type != END_OF_STREAM]
+        left = [it for it in undelivered.whole(left) if it.envelope.message_type != END_OF_STREAM]
         return [it.envelope for it in left if it.envelope.kind is Kind.MESSAGE]
 
     def side_of(self, contract: Contract) -> Side:

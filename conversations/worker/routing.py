@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from conversations.errors import StateDamaged
 from conversations.ports import Record
+from conversations.protocol.topics import QUEUE
 from conversations.worker import intake
 from conversations.worker.context import Context
 from conversations.worker.partition import Partition
@@ -55,7 +56,7 @@ def _give(partition: Partition, record: Record) -> bool:
     """Put a record into a lane, set it aside, or let it wait. Return False if too many records wait already."""
     suspicion = partition.work.suspicion
     if suspicion is not None and _is_suspect(partition, suspicion, record):
-        if partition.input.unread if record.topic() == partition.context.topics.queue else suspicion.taking.commands:
+        if _waiting(partition, suspicion, record):
             return _let_wait(partition, suspicion, record)  # earlier records of the same topic wait
         left = suspicion.left
         if why := suspicion.killed_untaken(record):
@@ -84,14 +85,21 @@ def _is_suspect(partition: Partition, suspicion: Suspicion, record: Record) -> b
     if suspicion.may_take(record):
         return True
     if record.topic() != partition.context.topics.queue:
-        return record.offset() < partition.progress.commands_bound or bool(suspicion.taking.commands)
+        is_old = partition.progress.is_from_before(record.topic(), record.offset())
+        return is_old or bool(suspicion.taking.of(record.topic()))
     if partition.input.paused:
         return False
     return record.offset() < partition.progress.row.bound or bool(partition.input.unread)
 
 
+def _waiting(partition: Partition, suspicion: Suspicion, record: Record) -> list[Record]:
+    """Return the waiting records of the topic of a record."""
+    is_queue = record.topic() == partition.context.topics.queue
+    return partition.input.unread if is_queue else suspicion.taking.of(record.topic())
+
+
 def _let_wait(partition: Partition, suspicion: Suspicion, record: Record) -> bool:
-    waiting = partition.input.unread if record.topic() == partition.context.topics.queue else suspicion.taking.commands
+    waiting = _waiting(partition, suspicion, record)
     partition.input.leave()
     if len(waiting) >= partition.context.settings.batch:
         return False
@@ -105,16 +113,16 @@ def _look_at_waiting(partition: Partition, suspicion: Suspicion) -> None:
     While records wait, the input from their topic is paused, and later records stay in Kafka.
     """
     taking, flows, log = suspicion.taking, not partition.input.paused, partition.context.connection
-    suspicion.invite_records(partition.input.unread if flows else (), taking.commands)
+    suspicion.invite_records(*taking.waiting.values(), partition.input.unread if flows else ())
     holds = bool(partition.input.unread) and flows
-    if taking.hold_queue(holds=holds):
+    if taking.hold(QUEUE, holds=holds):
         if holds:
             log.pause(partition.number)
         elif flows:
             log.resume(partition.number)
-    holds = bool(taking.commands)
-    if taking.hold_commands(holds=holds):
-        (log.pause if holds else log.resume)(partition.number, commands=True)
+    for kind, waiting in taking.waiting.items():
+        if taking.hold(kind, holds=bool(waiting)):
+            (log.pause if waiting else log.resume)(partition.number, kind)
 
 
 def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> None:
@@ -124,7 +132,7 @@ def leave(partitions: Mapping[int, Partition], records: Iterable[Record]) -> Non
 
 
 def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) -> Sequence[Record]:
-    """Return ``records`` with the unread records and the waiting commands in front.
+    """Return ``records`` with the unread records, the waiting commands and the waiting decisions in front.
 
     A paused partition keeps its unread records, unless some records are announced.
     """
@@ -134,6 +142,6 @@ def _unread_first(partitions: Iterable[Partition], records: Sequence[Record]) ->
         is_held = partition.input.paused and (taking is None or not taking.allowed)
         if unread := partition.input.flow(is_held=is_held):
             records = [*unread, *records]
-        if taking is not None and taking.commands:
-            records = [*taking.take_commands(), *records]
+        if taking is not None and taking.waits:
+            records = [*taking.take_waiting(), *records]
     return records

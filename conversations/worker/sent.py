@@ -14,12 +14,17 @@ class SentRow(NamedTuple):
     first: int
     last: int
     size: int
+    until: int
+    """Number of the last fragment of the message that the last envelope belongs to. The row is kept until this number is acknowledged.
+
+    So a message that the peer has accepted only in part can be sent again as a whole, on a new dialog.
+    """
 
 
 class Sent:
     """The envelopes of a dialog that its peer has not acknowledged: the rows of earlier steps, and the envelopes of this step."""
 
-    __slots__ = ("bytes", "first", "fresh", "fresh_bytes", "last", "runs")
+    __slots__ = ("bytes", "first", "fresh", "fresh_bytes", "last", "runs", "until")
 
     def __init__(self) -> None:
         self.runs: deque[SentRow] = deque()
@@ -30,17 +35,19 @@ class Sent:
         """Number of the first envelope in ``fresh``."""
         self.last = NONE
         """The highest number that is kept, or was kept."""
+        self.until = NONE
+        """Number of the last fragment of the message that the last envelope of this step belongs to."""
         self.bytes = 0
         """Bytes of the rows and of the envelopes of this step."""
 
-    def add(self, number: int, tail: bytes) -> None:
-        """Keep an envelope of this step."""
+    def add(self, number: int, tail: bytes, until: int) -> None:
+        """Keep an envelope of this step. Its message has its last fragment at the number ``until``."""
         if not self.fresh:
             self.first = number
         self.fresh.append(tail)
         self.fresh_bytes += len(tail)
         self.bytes += len(tail)
-        self.last = number
+        self.last, self.until = number, until
 
     def take_fresh(self) -> tuple[int, list[bytes], int]:
         """Return the first number, the envelopes and the bytes of this step, and forget them. The caller makes a row of them."""
@@ -49,11 +56,11 @@ class Sent:
         self.fresh, self.fresh_bytes = [], 0
         return self.first, fresh, size
 
-    def found(self, first: int, last: int, size: int) -> None:
+    def found(self, row: SentRow) -> None:
         """Account for a row."""
-        self.runs.append(SentRow(first, last, size))
-        self.bytes += size
-        self.last = max(self.last, last)
+        self.runs.append(row)
+        self.bytes += row.size
+        self.last = max(self.last, row.last)
 
     def drop_first(self) -> SentRow:
         """Account for the deletion of the first row, and return it."""

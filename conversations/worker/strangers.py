@@ -11,7 +11,7 @@ from conversations.protocol.envelope import Envelope, Extras, FenceOutcome, Kind
 from conversations.protocol.events import SetAside, Unanswerable
 from conversations.protocol.fences import FORGOTTEN
 from conversations.protocol.limits import GROUP_MEMBERS
-from conversations.protocol.sequencing import NONE, Inbound
+from conversations.protocol.sequencing import NONE, Inbound, last_whole
 from conversations.protocol.spans import Spans
 from conversations.protocol.states import State
 from conversations.worker.active import Active, Arrival
@@ -53,6 +53,14 @@ def admit(partition: Partition, item: Arrival) -> bool:
     if side is None:
         _refuse(partition, item, codes.CONTRACT_NOT_ACCEPTED)
         return False
+    accepted = partition.context.service.accepts_from
+    if accepted is not None and name not in accepted:
+        _refuse(
+            partition,
+            item,
+            codes.NOT_PERMITTED.with_text(f"The service {partition.context.name} accepts no dialogs from {name}."),
+        )
+        return False
     is_named = side.contract.shares_groups or item.key.decode() != prefix.reply_key
     if is_named and not side.contract.may_name_group(prefix.from_service):
         _refuse(partition, item, MAY_NOT_NAME)
@@ -74,6 +82,7 @@ def admit(partition: Partition, item: Arrival) -> bool:
     endpoint.may_start_until(prefix.accept_until)
     endpoint.join_group_of(active.lane.name[0])
     active.place(endpoint, side, prefix)
+    partition.transmission.look_far(active)
     partition.groups.join(active)
     partition.context.counts.count_accepted()
     return True
@@ -166,7 +175,10 @@ def late(partition: Partition, item: Arrival) -> None:
     tombstone = active.tombstone
     if tombstone is not None and envelope.kind is Kind.FENCE:
         outcome = FenceOutcome(
-            tombstone.accepted, tombstone.transmitted, State.CLOSED.name, tombstone.dead_lettered > 0
+            last_whole(tombstone.accepted, tombstone.missing),
+            tombstone.transmitted,
+            State.CLOSED.name,
+            tombstone.dead_lettered > 0,
         )
         _answer_fence(partition, item, outcome)
     if tombstone is not None and envelope.kind is Kind.ERROR and envelope.seq != NONE:
@@ -184,8 +196,7 @@ def late(partition: Partition, item: Arrival) -> None:
     if envelope.kind is Kind.MESSAGE:
         tombstone.gave_up_on()
         partition.letters.dead_letter(item, letters.AFTER_END)
-    if not tombstone.told:
-        tombstone.tell()
+    if _must_be_told(partition, tombstone, envelope.prefix):
         _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING))
     _write_tombstone(partition, active)
 
@@ -219,18 +230,25 @@ def _is_left_to_sender(partition: Partition, item: Arrival, tombstone: rows.Tomb
     over, and it still has the bytes.
     """
     number, prefix = item.envelope.seq, item.envelope.prefix
-    if number in tombstone.missing:
+    whole = last_whole(tombstone.accepted, tombstone.missing)
+    if number in tombstone.missing and number < whole:
         return False
-    if number <= tombstone.accepted:
+    if number <= whole:
         partition.context.counts.count_duplicate()
         _answer(partition, item, prefix, Transmit(Kind.ACK), ack=tombstone.accepted)
         return True
     partition.context.counts.count_left_to_sender()
-    if not tombstone.told:
-        tombstone.tell()
+    if _must_be_told(partition, tombstone, prefix):
         _write_tombstone(partition, item.active)
         _answer(partition, item, prefix, _error(codes.NOT_CONVERSING), ack=tombstone.accepted)
     return True
+
+
+def _must_be_told(partition: Partition, tombstone: rows.Tombstone, prefix: Prefix) -> bool:
+    """Return True if the peer must learn that the dialog is over, and note that it is told. The last answer may be lost between clusters, or with a seal."""
+    before = tombstone.told
+    tombstone.tell()
+    return not before or partition.context.destinations.may_lose(prefix.from_service)
 
 
 def left_behind(partition: Partition, item: Arrival) -> None:

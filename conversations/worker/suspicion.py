@@ -69,7 +69,7 @@ class Suspicion:
     @property
     def stirring(self) -> bool:
         """True if the next step has something to do for the suspects."""
-        return bool(self._wanted or self._coming or self._waiting or self.taking.busy or self.taking.commands)
+        return bool(self._wanted or self._coming or self._waiting or self.taking.busy or self.taking.waits)
 
     def go_alone(self) -> None:
         """Let the next announced record run alone in the process."""

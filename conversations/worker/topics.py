@@ -11,6 +11,7 @@ from conversations.ports import Connection
 from conversations.protocol.topics import (
     COMMANDS,
     DEAD_LETTER,
+    DECISIONS,
     QUEUE,
     STATE,
     check_foreign,
@@ -35,6 +36,7 @@ class OwnTopics:
         "_service",
         "commands",
         "dead_letter",
+        "decisions",
         "events",
         "plain",
         "queue",
@@ -49,6 +51,7 @@ class OwnTopics:
         self.plain = frozenset(plain)
         self.queue = service_topic(namespace, service, QUEUE)
         self.commands = service_topic(namespace, service, COMMANDS)
+        self.decisions = service_topic(namespace, service, DECISIONS)
         self.dead_letter = service_topic(namespace, service, DEAD_LETTER)
         self.state = service_topic(namespace, service, STATE)
         self.events = events_topic(namespace)

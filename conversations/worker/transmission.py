@@ -25,14 +25,18 @@ from conversations.protocol import rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.endpoint import prefix_of
 from conversations.protocol.envelope import HEADER_NAME, decode, encode, header_of, tail_start
+from conversations.protocol.fragments import last_number
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
+from conversations.tracing import headers_of
 from conversations.worker.active import Active, Endpoints
+from conversations.worker.carried import Carried
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
 from conversations.worker.successions import Successions
 from conversations.worker.unacknowledged import Unacknowledged, is_sequenced
 from conversations.worker.waiting_rows import Waiting
+from conversations.worker.wires import Way
 
 RELEASE = 5_000
 """Microseconds of a step in which delayed envelopes are released. A longer time would hold up every other dialog of the worker."""
@@ -53,7 +57,7 @@ class Refusal(NamedTuple):
 class Transmission:
     """Sends the envelopes of one partition, and keeps an envelope while its destination takes no records."""
 
-    __slots__ = ("_context", "_endpoints", "_outbox", "_waiting", "refused", "successions", "unacknowledged")
+    __slots__ = ("_context", "_endpoints", "_outbox", "_waiting", "carried", "refused", "successions", "unacknowledged")
 
     def __init__(
         self, context: Context, outbox: Outbox, waiting: Waiting, endpoints: Endpoints, unacknowledged: Unacknowledged,
@@ -67,6 +71,7 @@ class Transmission:
         self.successions = successions
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
+        self.carried = Carried(outbox)
 
     def begin(self, active: Active) -> None:
         """Set the deadline of a dialog's first message, because the message is transmitted now.
@@ -74,54 +79,94 @@ class Transmission:
         A first message that arrives after its deadline does not create an endpoint at the peer.
         """
         endpoint, now = active.endpoint, self._context.now
-        endpoint.may_start_until(now + min(self._context.periods.start_within, endpoint.expires_at - now))
+        self.look_far(active)
+        # What is transmitted again has the same deadline. So the target's tombstone outlives each copy of the first message.
+        within = self._context.periods.start_within if endpoint.far is None else self._context.periods.lifetime
+        endpoint.may_start_until(now + min(within, endpoint.expires_at - now))
         active.forget_encoded()
 
-    def transmit(self, active: Active, value: bytes, number: int = NONE) -> None:
+    def look_far(self, active: Active) -> None:
+        """If envelopes to the peer of a new endpoint may be lost, keep what this side transmits, and transmit it again until it is acknowledged."""
+        endpoint = active.endpoint
+        if self._context.destinations.may_lose(endpoint.peer):
+            endpoint.cross()
+            endpoint.keep_sent(True)
+            active.forget_encoded()
+
+    def transmit(self, active: Active, value: bytes, number: int = NONE, more: int = 0) -> None:
         """Append an encoded envelope to the peer's queue, or keep it as a row while the queue takes no records.
 
-        ``number`` is the number of a MESSAGE or END that is transmitted for the first time.
+        ``number`` is the number of a MESSAGE or END that is transmitted for the first time; ``more`` fragments of its message come after it.
         """
-        if active.out_partition < 0 and not self._route(active):
-            self.delay(active.identity, active.out_topic, active.out_key, value)
+        if active.endpoint.far is not None:
+            self._follow_route(active)
+        if active.way.partition < 0 and not self._route(active):
+            self.delay(active.identity, active.way.topic, active.out_key, value, self.carried.trace)
             return
+        topic, partition, wire = active.way
         if self._context.destinations.blocked or self._waiting.delayed.of or self.successions.held_back:
-            blocked = active.out_topic in self._context.destinations.blocked
+            blocked = topic in self._context.destinations.blocked
             blocked = blocked or active.identity in self.successions.held_back
             if blocked or active.identity in self._waiting.delayed.of:
-                self.delay(active.identity, active.out_topic, active.out_key, value)
+                self.delay(active.identity, topic, active.out_key, value, self.carried.trace)
                 return
         start = len(active.out or active.out_prefix())
         if number != NONE and active.endpoint.resends:
-            self.unacknowledged.keep(active, number, value[start:])
-        header = header_of(value, start)
-        self._outbox.produce((active.out_topic, active.out_partition, active.out_key, value, [(HEADER_NAME, header)]))
+            self.unacknowledged.keep(active, number, value[start:], number + more)
+        if wire is not None:
+            self._produce(active.way, active.out_key, value, self.carried.trace)
+            return
+        headers = [(HEADER_NAME, header_of(value, start))]
+        if self.carried.trace:
+            headers += headers_of(self.carried.trace)
+        self._outbox.produce((topic, partition, active.out_key, value, headers))
+
+    def _produce(self, way: Way, key: bytes, value: bytes, trace: bytes) -> None:
+        """Append an envelope with the next transaction, as its way demands."""
+        start = tail_start(value)
+        if way.wire is None:
+            headers = [(HEADER_NAME, header_of(value, start))]
+        else:
+            value, headers = way.wire.dress(key, value, start)
+        if trace:
+            headers += headers_of(trace)
+        self._outbox.produce((way.topic, way.partition, key, value, headers))
+
+    def _follow_route(self, active: Active) -> None:
+        """Find the partition anew, if the route of the peer has changed.
+
+        What is on the old way may arrive later than what goes the new way. The peer holds that, and drops repetitions.
+        """
+        destinations, peer = self._context.destinations, active.endpoint.peer
+        destinations.partitions(peer)  # looks at the catalog from time to time
+        if active.way.partition >= 0 and active.way.topic != destinations.topic(peer):
+            active.route(destinations.way(peer))
 
     def _route(self, active: Active) -> bool:
         """Find the partition of the peer's queue; return False while the queue is blocked or its partition count is not known."""
         destinations, endpoint = self._context.destinations, active.endpoint
-        active.route(destinations.topic(endpoint.peer))
-        if active.out_topic in destinations.blocked:
+        way = destinations.way(endpoint.peer)
+        active.route(way)
+        if way.topic in destinations.blocked:
             return False
         count = destinations.partitions(endpoint.peer)
         if count is None:
-            destinations.block(active.out_topic, self._context.now)
+            destinations.block(way.topic, self._context.now)
             return False
-        active.route(active.out_topic, partition_of(endpoint.peer_key.encode(), count))
+        active.route(way._replace(partition=partition_of(endpoint.peer_key.encode(), count)))
         return True
 
     def answer(self, service: str, count: int, key: bytes, value: bytes) -> None:
         """Append an envelope for a conversation that has no endpoint here; no acknowledgement is expected."""
-        topic = self._context.destinations.topic(service)
-        headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
-        self._outbox.produce((topic, partition_of(key, count), key, value, headers))
+        way = self._context.destinations.way(service)._replace(partition=partition_of(key, count))
+        self._produce(way, key, value, b"")
 
     # -- delayed rows -----------------------------------------------------------------------------------------
 
-    def delay(self, own: bytes, topic: str, key: bytes, value: bytes) -> None:
-        """Keep an envelope as a row until its destination takes records again."""
+    def delay(self, own: bytes, topic: str, key: bytes, value: bytes, trace: bytes) -> None:
+        """Keep an envelope as a row until its destination takes records again, with its trace context."""
         row = rows.encode_waiting(
-            rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=b"", value=value)
+            rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=trace, value=value)
         )
         self._waiting.delay(own, topic, row)
 
@@ -172,8 +217,8 @@ class Transmission:
             self._release_answers(own)
             return
         peer = active.endpoint.peer
-        active.route(self._context.destinations.topic(peer), active.out_partition)
-        count = self._taken_up(own, active.out_topic, peer)
+        active.route(self._context.destinations.way(peer)._replace(partition=active.way.partition))
+        count = self._taken_up(own, active.way.topic, peer)
         if count is not None:
             self._release(active, partition_of(active.out_key, count), until)
 
@@ -188,7 +233,7 @@ class Transmission:
         return None
 
     def _release(self, active: Active, destination: int, until: int) -> None:
-        active.route(active.out_topic, destination)
+        active.route(active.way._replace(partition=destination))
         if active.endpoint.initiator and active.endpoint.acked == NONE and self._keeps_first(active.identity):
             self.begin(active)
         self._endpoints.touch(active)
@@ -199,7 +244,7 @@ class Transmission:
                 break
         if active.identity in self._waiting.delayed.of:
             # Later envelopes of the dialog stay behind these rows. A later step goes on with them, after other dialogs.
-            self._waiting.delayed.wait(active.identity, active.out_topic)
+            self._waiting.delayed.wait(active.identity, active.way.topic)
 
     def _release_row(self, active: Active, key: bytes, row: bytes) -> None:
         kept = self._outbox.decoded(key, rows.decode_waiting, row)
@@ -207,9 +252,8 @@ class Transmission:
         value = encode(replace(envelope, prefix=prefix_of(active.endpoint)))
         start = len(active.out_prefix())
         if active.endpoint.resends and is_sequenced(envelope):
-            self.unacknowledged.keep(active, envelope.seq, value[start:])
-        headers = [(HEADER_NAME, header_of(value, start))]
-        self._outbox.produce((active.out_topic, active.out_partition, kept.key, value, headers))
+            self.unacknowledged.keep(active, envelope.seq, value[start:], last_number(envelope))
+        self._produce(active.way, kept.key, value, kept.header)
         self._outbox.write(key, None)
         self._waiting.delayed.count(active.identity, -len(row))
 

@@ -21,13 +21,14 @@ from conversations.protocol import rows
 from conversations.protocol.endpoint import prefix_of
 from conversations.protocol.envelope import Envelope, Kind, decode, encode_prefix
 from conversations.protocol.events import ConversationId, NotKept
+from conversations.protocol.fragments import last_number
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.unacknowledged import decode_tails, encode_tails
 from conversations.worker.active import Active
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
-from conversations.worker.sent import NOTHING_SENT, Sent
+from conversations.worker.sent import NOTHING_SENT, Sent, SentRow
 
 ROW_BYTES: Final = 600_000
 """Bytes of envelopes after which a step begins a further row of a dialog. A row with one larger envelope is larger."""
@@ -42,6 +43,8 @@ class Remaining(NamedTuple):
     envelope: Envelope
     row: bytes
     """Key of the row that keeps the envelope; empty for an envelope of this step."""
+    pieces: int = 1
+    """Number of fragments that ``envelope`` was joined from."""
 
 
 class Unacknowledged:
@@ -65,14 +68,21 @@ class Unacknowledged:
     def make_room(self, active: Active, size: int) -> None:
         """Let the dialog stop keeping its envelopes, if the message that has just got its number would exceed a limit with ``size`` bytes."""
         limits, kept = self._context.settings.limits, self._sent(active).bytes
-        if kept + size <= limits.dialog_bytes and self.bytes + size <= limits.unacknowledged_bytes:
+        # Between two clusters, what is not kept may be lost. Of a message in fragments, one fragment counts, so that any message can be kept.
+        counted = 0 if active.endpoint.far is not None else kept + min(size, limits.fragment_bytes)
+        if counted <= limits.dialog_bytes and self.bytes + size <= limits.unacknowledged_bytes:
             return
         active.endpoint.keep_sent(False)
         active.forget_encoded()
         self._tell(NotKept(ConversationId(uuid_text(active.identity[:16])), kept, active.endpoint.next_out - 1))
 
-    def keep(self, active: Active, number: int, tail: bytes) -> None:
-        """Keep an envelope, without its prefix, until the peer acknowledges its number. A second call for a number changes nothing."""
+    def keep(self, active: Active, number: int, tail: bytes, until: int) -> None:
+        """Keep an envelope, without its prefix, until the peer acknowledges ``until``: the number of the last fragment of its message.
+
+        A second call for a number changes nothing.
+        """
+        if (far := active.endpoint.far) is not None:
+            far.sent(self._context.now)
         sent = self._sent(active)
         if sent is NOTHING_SENT:
             sent = active.begin_sent()
@@ -80,7 +90,7 @@ class Unacknowledged:
             return
         if sent.fresh and (number != sent.first + len(sent.fresh) or sent.fresh_bytes >= ROW_BYTES):
             self._write(active, sent)
-        sent.add(number, tail)
+        sent.add(number, tail, until)
         self.bytes += len(tail)
 
     def settle(self, active: Active) -> None:
@@ -88,11 +98,11 @@ class Unacknowledged:
         sent, endpoint = self._sent(active), active.endpoint
         if sent.fresh:
             self._write(active, sent)
-        while sent.runs and sent.runs[0].last <= endpoint.acked:
+        while sent.runs and sent.runs[0].until <= endpoint.acked:
             self._drop(active, sent)
         if not sent.runs and endpoint.acked >= endpoint.next_out - 1:
             active.end_sent()
-            if active.side.keeps_sent and not endpoint.resends:
+            if (active.side.keeps_sent or endpoint.far is not None) and not endpoint.resends:
                 endpoint.keep_sent(True)
                 active.forget_encoded()
 
@@ -129,16 +139,19 @@ class Unacknowledged:
         sent = active.sent
         if sent is None:
             sent = active.begin_sent()
+            prefix = encode_prefix(prefix_of(active.endpoint))
             for key, row in self._outbox.scan(rows.UNACKNOWLEDGED + active.identity):
-                first = int.from_bytes(key[-8:], "big")
-                sent.found(first, first + len(self._outbox.decoded(key, decode_tails, row)) - 1, len(row))
+                first, tails = int.from_bytes(key[-8:], "big"), self._outbox.decoded(key, decode_tails, row)
+                until = last_number(decode(prefix + tails[-1]))
+                sent.found(SentRow(first, first + len(tails) - 1, len(row), until))
         return sent
 
     def _write(self, active: Active, sent: Sent) -> None:
+        until = sent.until
         first, tails, size = sent.take_fresh()
         row = encode_tails(tails)
         self._outbox.write(rows.numbered(rows.UNACKNOWLEDGED, active.identity, first), row)
-        sent.found(first, first + len(tails) - 1, len(row))
+        sent.found(SentRow(first, first + len(tails) - 1, len(row), until))
         self.bytes += len(row) - size
 
     def _drop(self, active: Active, sent: Sent) -> None:

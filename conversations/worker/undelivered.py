@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,16 @@ from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import decode_command
 from conversations.protocol.contract import END_OF_STREAM
-from conversations.protocol.envelope import IDENTITY, Kind, decode
+from conversations.protocol.envelope import IDENTITY, Kind, decode, encode
 from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable, Undelivered
 from conversations.protocol.fences import Fence
+from conversations.protocol.fragments import is_last, joined, last_number
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.topics import ANY_PARTITION
+from conversations.sealing import plain_value
+from conversations.tracing import trace_of
 from conversations.worker.active import Active
 from conversations.worker.letters import Leftover
 from conversations.worker.partition import Partition
@@ -44,7 +47,7 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
     """Turn refused records into rows, letters or log lines; the other records stay in ``outs``."""
     kept, context = [], partition.context
     for out in outs:
-        topic, _, key, value, _ = out
+        topic, _, key, value, headers = out
         refused = failed.records.get(id(out))
         if refused is None and topic not in failed.topics and not _is_behind(partition, out):
             kept.append(out)
@@ -53,7 +56,8 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
         elif topic == context.topics.commands:
             _refuse_command(partition, out, refused)
         elif not topic.startswith(context.topics.retry_prefix):  # else: a record of a retry topic only shows a row
-            partition.transmission.delay(value[IDENTITY], topic, key, value)
+            # The row has the plain bytes, so that they are sealed anew when they are transmitted.
+            partition.transmission.delay(value[IDENTITY], topic, key, plain_value(value), trace_of(headers))
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID
                 _give_up(partition, out, code, f"{topic} does not take the record: {refused.why}")
@@ -103,9 +107,16 @@ def wake(partition: Partition) -> None:
 
 
 def remaining(partition: Partition, active: Active) -> list[Remaining]:
-    """Return what this side has sent and the peer has not acknowledged, in order: transmitted envelopes, and delayed ones."""
+    """Return what this side has sent and the peer has not acknowledged, in order: transmitted envelopes, and delayed ones.
+
+    The fragments of a message come together, also if the peer has acknowledged the first of them.
+    """
     after = active.endpoint.acked
     found = {it.number: it for it in partition.unacknowledged.after(active, after)}
+    first = found.get(after + 1)
+    if first is not None and first.envelope.fragment:
+        before = partition.unacknowledged.after(active, after - first.envelope.fragment)
+        found |= {it.number: it for it in before if it.number <= after}
     if active.identity in partition.waiting.delayed.of:
         for key, row in partition.outbox.scan(rows.DELAYED + active.identity):
             kept = partition.outbox.decoded(key, rows.decode_waiting, row)
@@ -113,6 +124,28 @@ def remaining(partition: Partition, active: Active) -> list[Remaining]:
             if is_sequenced(envelope) and envelope.seq > after:
                 found.setdefault(envelope.seq, Remaining(envelope.seq, kept.value, envelope, key))
     return [found[number] for number in sorted(found)]
+
+
+def whole(found: Sequence[Remaining]) -> list[Remaining]:
+    """Join the fragments among envelopes that follow each other. The fragments of a message that is not whole stay as they are."""
+    messages: list[Remaining] = []
+    parts: list[Remaining] = []
+    for it in found:
+        fits = it.envelope.fragment == len(parts) and (
+            not parts or last_number(it.envelope) == last_number(parts[0].envelope)
+        )
+        if it.envelope.fragments == 1 or not fits:
+            messages += parts
+            parts = []
+        if it.envelope.fragments == 1 or not (fits or it.envelope.fragment == 0):
+            messages.append(it)
+            continue
+        parts.append(it)
+        if is_last(it.envelope):
+            envelope = joined(it.envelope, [part.envelope.body for part in parts[:-1]])
+            messages.append(it._replace(value=encode(envelope), envelope=envelope, pieces=len(parts)))
+            parts = []
+    return messages + parts
 
 
 def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int, bool]:
@@ -134,7 +167,9 @@ def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int,
             endpoint.drop()
     code = endpoint.error.code if endpoint.error is not None else 0
     topic = partition.context.destinations.topic(endpoint.peer)
-    messages = [it for it in left if it.envelope.kind is Kind.MESSAGE and it.envelope.message_type != END_OF_STREAM]
+    messages = [
+        it for it in whole(left) if it.envelope.kind is Kind.MESSAGE and it.envelope.message_type != END_OF_STREAM
+    ]
     for it in left:
         if it.envelope.message_type == END_OF_STREAM:
             endpoint.drop()  # it asked the peer to end a dialog that is over
@@ -142,7 +177,7 @@ def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int,
     for it in messages:
         item = Leftover(
             topic, partition.waiting.draw(), active.out_key, it.value, it.envelope,
-            is_uncertain=is_uncertain and not it.row.startswith(rows.DELAYED),
+            is_uncertain=is_uncertain and not it.row.startswith(rows.DELAYED), pieces=it.pieces,
         )  # fmt: skip
         partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=code)
     if messages:
@@ -184,7 +219,9 @@ def keep(partition: Partition, own: bytes) -> Refusal:
     meanwhile. So its row of unacknowledged envelopes stays, and decides about it when the dialog is over.
     """
     refusal = partition.transmission.take_refusal(own)
-    active, count = partition.find(rows.other_side(own), "", ""), 0
+    active = partition.find(rows.other_side(own), "", "")
+    given_up: dict[int, tuple[str, bytes]] = {}
+    found: list[Remaining] = []
     before = {it.number for it in partition.unacknowledged.after(active, NONE)} if active.exists else set()
     for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
         kept = partition.outbox.decoded(row_key, rows.decode_waiting, row)
@@ -192,11 +229,17 @@ def keep(partition: Partition, own: bytes) -> Refusal:
         partition.outbox.write(row_key, None)
         if envelope.kind is Kind.MESSAGE and envelope.seq in before:
             continue
-        item = Leftover(kept.topic, number, kept.key, kept.value, envelope)
+        given_up[number] = kept.topic, kept.key
+        found.append(Remaining(number, kept.value, envelope, row_key))
+    leftover = whole(found)
+    for it in leftover:
+        topic, key = given_up[it.number]
+        item = Leftover(topic, it.number, key, it.value, it.envelope, pieces=it.pieces)
         partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=refusal.code.number)
-        count += 1
     partition.waiting.delayed.forget(own)
     conversation, code = ConversationId(uuid_text(own[:16])), refusal.code.number
-    partition.letters.event(Undeliverable(conversation, code, refusal.why, count))
-    log.error("dialog %s cannot be carried on, %d envelopes are dead letters: %s", conversation, count, refusal.why)
+    partition.letters.event(Undeliverable(conversation, code, refusal.why, len(leftover)))
+    log.error(
+        "dialog %s cannot be carried on, %d envelopes are dead letters: %s", conversation, len(leftover), refusal.why, extra=partition.log_fields(own[:16])
+    )  # fmt: skip
     return refusal

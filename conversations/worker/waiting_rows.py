@@ -1,12 +1,13 @@
 """Waiting: records that are not finished are kept as rows, so that the partition's positions can move past them.
 
 A step commits the positions behind all records that it has routed. Records that are not finished are kept as rows in the same transaction.
-There are three kinds of rows:
+There are four kinds of rows:
 
 * **Waiting rows** keep records whose turn has not come, or whose handler has not finished. The rows have numbers, and a restart puts the
   records back into their lanes in the order of these numbers. New rows go behind all others, with one exception. When the gap before
   a held record has closed, the record comes to the head of its lane. Then its row goes in front of all others.
 * **Held rows** keep messages that arrived early: a message before them is missing. Their keys have the dialog and the sequence number.
+* **Fragments** are kept as rows until the message that they belong to is settled (``Fragments``).
 * **Delayed rows** keep envelopes of this side that their destination cannot take now. These rows and the waiting rows get their numbers
   from the same sequence. Letters of records that never had an offset also get numbers from this sequence.
 
@@ -16,11 +17,14 @@ The bytes are counted whenever a row is written or deleted, so that they can be 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from conversations.protocol import rows
-from conversations.worker.active import NO_ROW, Recorded
+from conversations.protocol.envelope import Envelope, decode, encode
+from conversations.protocol.fragments import Begun, begun_with, is_last, joined
+from conversations.worker.active import NO_ROW, Active, Arrival, Recorded
 from conversations.worker.outbox import Outbox
-from conversations.worker.records import encode_item
+from conversations.worker.records import arrival_of, encode_item
 
 FIRST_ROW = 1 << 40
 """Number of the first waiting row. It is far from 0, because rows are added in front as well."""
@@ -76,10 +80,120 @@ class Delayed(Kept):
         waiting[own] = None
 
 
+class Fragments:
+    """The fragments that one partition keeps, and the number of their bytes.
+
+    first fragment --keep--> row | ... | last fragment --whole--> one message for its handler --forget--> no rows
+
+    The messages of a dialog are handled one after the other. So a dialog has the fragments of at most one message here. The fragments of
+    later messages wait in lanes, or in held or parked rows, like any message. The last fragment is never a row of this kind: it stands for its message,
+    wherever the message waits. So a message that fails is parked with its last fragment, and is joined anew for each attempt.
+    """
+
+    __slots__ = ("_outbox", "begun", "bytes")
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self.begun: dict[bytes, Begun] = {}
+        """By the identity of the dialog, the message of which fragments are here."""
+        self.bytes = 0
+        """Bytes of the bodies in all rows."""
+
+    def restore(self) -> None:
+        """Account for the rows from before a restart."""
+        for key, row in self._outbox.store.scan(rows.FRAGMENT):
+            envelope = decode(self._outbox.decoded(key, rows.decode_waiting, row).value)
+            self._count(key[1 : 1 + rows.IDENTITY_SIZE], envelope)
+
+    def misfit(self, item: Arrival) -> str:
+        """Return why a message or fragment must not come next in its dialog; "" if it may."""
+        begun, envelope = self.begun.get(item.active.identity), item.envelope
+        if item.pieces > 1:
+            return ""
+        if begun is not None:
+            return begun.misfit(envelope)
+        return f"Fragment {envelope.fragment} came without the fragments before it." if envelope.fragment else ""
+
+    def size(self, item: Arrival) -> int:
+        """Return the bytes of the body of a fragment's message so far, with this fragment."""
+        begun = self.begun.get(item.active.identity)
+        return len(item.envelope.body) + (0 if begun is None else begun.bytes)
+
+    def keep(self, item: Arrival) -> None:
+        """Keep a fragment, which is not the last one, until its message is settled."""
+        own = item.active.identity
+        self._outbox.write(rows.numbered(rows.FRAGMENT, own, item.envelope.seq), encode_item(item))
+        self._count(own, item.envelope)
+
+    def join(self, item: Arrival) -> None:
+        """Make the last fragment of a message stand for the whole message."""
+        if item.pieces == 1:
+            item.assemble(self._whole(item.active, item.envelope), item.envelope.fragments)
+
+    def value_of(self, item: Arrival) -> tuple[bytes, int]:
+        """Return the bytes of an item for its dead letter: the envelope of the whole message, if its fragments are here.
+
+        The second result is the number of fragments in them.
+        """
+        if item.pieces > 1:
+            return encode(item.envelope), item.pieces
+        begun = self.begun.get(item.active.identity)
+        if (
+            begun is None
+            or item.envelope.fragments == 1
+            or not (is_last(item.envelope) and begun.misfit(item.envelope) == "")
+        ):
+            return item.value, 1
+        return encode(self._whole(item.active, item.envelope)), begun.fragments
+
+    def forget(self, active: Active, number: int) -> None:
+        """Delete the rows of a message that is settled. ``number`` is the number of its last fragment."""
+        begun = self.begun.get(active.identity)
+        if begun is not None and begun.last == number:
+            self._drop(active, begun)
+
+    def give_up(self, active: Active) -> list[Arrival]:
+        """Delete the fragments of a message that is not whole, because its dialog is over. Return those that only this side has.
+
+        If the peer keeps what is not acknowledged as a whole, its fragments count as not accepted, and are left to the peer.
+        """
+        begun = self.begun.get(active.identity)
+        if begun is None or active.endpoint.inbound.has(begun.last):
+            return []
+        arrived = [arrival_of(active, row) for row in self._rows(active, begun)]
+        self._drop(active, begun)
+        if arrived[-1].envelope.prefix.resends and active.endpoint.inbound.give_back(
+            arrived[-1].envelope.seq, len(arrived)
+        ):
+            return []
+        return arrived
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _count(self, own: bytes, envelope: Envelope) -> None:
+        self.begun[own] = (self.begun.get(own) or begun_with(envelope)).grown(envelope)
+        self.bytes += len(envelope.body)
+
+    def _whole(self, active: Active, last: Envelope) -> Envelope:
+        return joined(last, (decode(row.value).body for row in self._rows(active, self.begun[active.identity])))
+
+    def _rows(self, active: Active, begun: Begun) -> Iterator[rows.WaitingRow]:
+        # One row after the other, because all of them take as much memory as the message.
+        for number in begun.numbers:
+            key = rows.numbered(rows.FRAGMENT, active.identity, number)
+            yield self._outbox.decoded(key, rows.decode_waiting, self._outbox.read(key) or b"")
+
+    def _drop(self, active: Active, begun: Begun) -> None:
+        for number in begun.numbers:
+            self._outbox.write(rows.numbered(rows.FRAGMENT, active.identity, number), None)
+        self.bytes -= begun.bytes
+        del self.begun[active.identity]
+
+
 class Waiting:
     """The rows of one partition that keep records, and the number of their bytes."""
 
-    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "held")
+    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held")
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -87,6 +201,7 @@ class Waiting:
         self.bytes = 0
         """Bytes of the records in waiting rows."""
         self.held, self.delayed = Kept(), Delayed()
+        self.fragments = Fragments(outbox)
 
     @property
     def added(self) -> int:

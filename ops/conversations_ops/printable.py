@@ -42,3 +42,8 @@ def json_line(data: object) -> str:
 
 def _escaped(character: str) -> str:
     return repr(character)[1:-1]
+
+
+def side_word(*, initiator: bool) -> str:
+    """Return the word for a side of a dialog."""
+    return "initiator" if initiator else "target"

@@ -21,7 +21,7 @@ NUMBER = ["dialog", "to_target", "number"]
 def kept_facts(kept: DataFrame) -> DataFrame:
     """Make the facts for ``numbers`` from rows that keep an envelope."""
     e, row = F.col("envelope"), F.col("row")
-    waits = (row == "W") & F.col("accepted") & (e.kind == "MESSAGE")
+    waits = ((row == "W") & F.col("accepted") & (e.kind == "MESSAGE")) | (row == "N")
     return kept.where("readable").select(
         e.conversation_id.alias("dialog"), e.from_initiator.alias("to_target"), e.seq.alias("number"),
         (row == "H").alias("held"), (row == "R").alias("parked"), (row == "D").alias("delayed"), waits.alias("waiting"),

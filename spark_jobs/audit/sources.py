@@ -12,7 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations.durations import SECOND
 from conversations.protocol import letters as names
 from conversations.protocol.events import SetAside, Settled
-from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
+from conversations.protocol.limits import FRAGMENTS
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, DECISIONS, INPUTS, QUEUE
 from conversations_ops.settings.given import periods
 from spark_jobs.audit.faults import RECORD_FAULTS
 from spark_jobs.audit.inputs import Inputs
@@ -67,7 +68,7 @@ def marks(inputs: Inputs) -> DataFrame:
         F.min(F.when(F.col("part").isNull(), F.col("mark"))).alias("mark_low"),
         F.max(F.when(F.col("part").isNull(), F.col("mark"))).alias("mark_high"),
         F.size(F.collect_set("part")).alias("parts"), F.max("parts_of").alias("parts_of"), F.sum("size").alias("size"),
-        F.bool_or("astray").alias("astray"), F.max("dialog").alias("letter_dialog"),
+        F.bool_or("joined").alias("joined"), F.bool_or("astray").alias("astray"), F.max("dialog").alias("letter_dialog"),
         F.bool_or("from_initiator").alias("letter_to_target"), F.max("sequence").alias("letter_number"),
         F.max(F.when(F.col("early") & ends & ~F.col("reason").isin(names.SKIPPED, names.COMMAND_REFUSED), F.col("written_at")))
         .alias("open_since"),
@@ -84,7 +85,7 @@ def _letters(letters: DataFrame, extents: DataFrame, namespace: str) -> DataFram
     """Return letters by their source. ``astray`` is true if the source is not in a topic of the letter's service."""
     before = extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
     own = F.concat_ws(".", F.lit(namespace), F.col("service"))
-    topics = [F.concat_ws(".", own, F.lit(kind)) for kind in (QUEUE, COMMANDS)]
+    topics = [F.concat_ws(".", own, F.lit(kind)) for kind in INPUTS]
     part_of = F.get(F.filter("headers", lambda it: it["key"] == names.PART_OF), F.lit(0))["value"].cast("string")
     found = letters.where(~F.col("reason").isin("foreign", names.UNDELIVERABLE)).join(
         F.broadcast(before), ["service", "partition"], "left"
@@ -95,7 +96,7 @@ def _letters(letters: DataFrame, extents: DataFrame, namespace: str) -> DataFram
         (F.col("offset") < F.coalesce("before", F.lit(0))).alias("early"), bytes_of().alias("mark"),
         F.split_part("part", F.lit("/"), F.lit(2)).try_cast("int").alias("parts_of"),
         F.when(F.col("part").isNotNull() & (part_of == "value"), F.length("value")).alias("size"),
-        (~F.col("source_topic").isin(*topics)).alias("astray"),
+        (~F.col("source_topic").isin(*topics)).alias("astray"), F.array_contains(F.col("headers")["key"], names.FRAGMENTS).alias("joined"),
         F.unhex(F.translate("conversation_id", "-", "")).alias("dialog"), "from_initiator", "sequence", "written_at",
         (F.length("type") > 0).alias("type_given"),
     )  # fmt: skip
@@ -108,14 +109,21 @@ def returned_facts(letters: DataFrame) -> DataFrame:
     """
     uncertain = F.array_contains(F.col("headers")["key"], names.UNCERTAIN)
     found = letters.where((F.col("reason") == names.UNDELIVERABLE) & F.col("sequence").isNotNull())
+    fragments = (
+        F.get(F.filter("headers", lambda it: it["key"] == names.FRAGMENTS), F.lit(0))["value"]
+        .cast("string")
+        .try_cast("int")
+    )
+    first = F.col("sequence") + 1 - F.least(F.coalesce(fragments, F.lit(1)), F.lit(FRAGMENTS))
     return found.select(
         F.unhex(F.translate("conversation_id", "-", "")).alias("dialog"), F.col("from_initiator").alias("to_target"),
-        F.col("sequence").alias("number"), F.lit(True).alias("returned"), (~uncertain).alias("returned_for_good"),
+        F.explode(F.sequence(first, F.col("sequence"))).alias("number"), F.lit(True).alias("returned"), (~uncertain).alias("returned_for_good"),
     )  # fmt: skip
 
 
 def _open_rows(rows: DataFrame, namespace: str) -> DataFrame:
-    kind = F.when(F.substring("key", 2, 1).cast("string") == "q", QUEUE).otherwise(COMMANDS)
+    first = F.substring("key", 2, 1).cast("string")
+    kind = F.when(first == "q", QUEUE).when(first == "d", DECISIONS).otherwise(COMMANDS)
     topic = F.concat_ws(".", F.lit(namespace), F.col("service"), kind)
     return rows.where("current and row = 'L'").select(
         topic.alias("topic"), "partition", F.col("number").alias("offset"), F.lit(True).alias("is_open")
@@ -125,7 +133,7 @@ def _open_rows(rows: DataFrame, namespace: str) -> DataFrame:
 def _events(events: DataFrame, namespace: str) -> DataFrame:
     """Return the events about records that were set aside, and about letters that were closed."""
     aside = events.where(F.col("event") == SetAside.NAME).select(*SOURCE, F.lit(True).alias("told"), "early")
-    parts = [F.regexp_extract("letter", r"^(.+)\.(queue|commands)-(\d+)-(\d+)$", at) for at in (1, 2, 3, 4)]
+    parts = [F.regexp_extract("letter", r"^(.+)\.(queue|commands|decisions)-(\d+)-(\d+)$", at) for at in (1, 2, 3, 4)]
     settled = events.where(F.col("event") == Settled.NAME).select(F.explode("letters").alias("letter")).select(
         F.concat_ws(".", F.lit(namespace), *parts[:2]).alias("topic"), parts[2].try_cast("int").alias("partition"),
         parts[3].try_cast("long").alias("offset"), F.lit(True).alias("closed"),
@@ -172,6 +180,8 @@ def _tests(*, events_cut: bool) -> dict[str, Column]:
     whole = F.when(F.col("edited"), F.col("first_mark") != F.col("bytes")).otherwise(
         (F.col("mark_low") != F.col("bytes")) | (F.col("mark_high") != F.col("bytes"))
     )
+    # The letter of a message that came in fragments has the whole message, and its source is the last fragment.
+    joined = F.coalesce("joined", F.lit(False))
     divided = (F.col("parts") != F.col("parts_of")) | (F.coalesce("size", F.lit(0)) != F.coalesce("length", F.lit(0)))
     other = (
         (F.col("letter_dialog") != F.col("conversation_id")) | (F.col("letter_to_target") != F.col("from_initiator"))
@@ -183,7 +193,7 @@ def _tests(*, events_cut: bool) -> dict[str, Column]:
         "not-set-aside": here & F.col("why").isNotNull() & (F.col("offset") < F.col("position")) & ~F.coalesce("set_aside", F.lit(False)) & ~F.col("letters_cut"),
         "letter-unfounded": letters & (F.col("astray") | (gone & (F.col("early_letter") | (F.col("offset") < F.col("end"))))),
         "letter-unread": lettered & F.col("early_letter") & (F.col("offset") >= F.col("position")),
-        "letter-bytes": lettered & F.when(F.col("parts") > 0, divided).otherwise(whole),
+        "letter-bytes": lettered & ~joined & F.when(F.col("parts") > 0, divided).otherwise(whole),
         "letter-twice": F.col("finals") > 1,
         "letter-mislabelled": lettered & F.col("why").isNull() & other,
         "letter-row-alone": F.col("is_open") & without,

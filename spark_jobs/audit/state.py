@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, DECISIONS, QUEUE
 from conversations_ops.settings.given import periods
 from spark_jobs.reading.envelopes import decode
 from spark_jobs.reading.identifiers import uuid_text
@@ -54,7 +54,7 @@ def watched(history: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-_LETTERS = {"endpoint": "E", "tombstone": "E", "partition": "P", "park": "F", "waiting": "HDWR", "unacknowledged": "U"}
+_LETTERS = {"endpoint": "E", "tombstone": "E", "partition": "P", "park": "F", "waiting": "HDWRN", "unacknowledged": "U"}
 """Kinds of rows by schema."""
 
 
@@ -93,11 +93,11 @@ def _said() -> Column:
 
 
 def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
-    """Return one row per partition of a queue or of commands: its start and end, its position, and whether its beginning is gone.
+    """Return one row per partition of a queue, of commands or of decisions: its start and end, its position, and whether its beginning is gone.
 
     Columns: topic, service, partition, start, before, end, oldest, position and queue_time (0 if no worker ever owned the
     partition, null if its row is missing), ``cut`` (the beginning of the partition is gone), ``letters_cut`` (the beginning of its
-    dead letters is gone), ``is_commands``. This function runs a query on the partition rows of the state. The returned table
+    dead letters is gone), ``is_commands`` (also true for decisions). This function runs a query on the partition rows of the state. The returned table
     is joined in many places. Without the query, Spark would compute the table again in each place.
     """
     said = F.max(F.when(F.col("row") == "P", F.struct("partition_row.queue", "partition_row.queue_time"))).alias("said")
@@ -114,7 +114,7 @@ def places(rows: DataFrame, extents: DataFrame) -> DataFrame:
         cut = letters_cut.get(place, False)
         found += [
             (it["topic"], *place, it["start"], it["before"], it["end"], it["oldest"], position, time, it["start"] > 0, cut, False),
-            (stem + COMMANDS, *place, None, None, None, None, None, time, True, cut, True),
+            *((stem + kind, *place, None, None, None, None, None, time, True, cut, True) for kind in (COMMANDS, DECISIONS)),
         ]  # fmt: skip
     return rows.sparkSession.createDataFrame(found, _PLACES)
 
@@ -278,8 +278,9 @@ def kept(rows: DataFrame, writers: Mapping[bytes, str], places: DataFrame) -> Da
     null for W), ``index`` (place among the parked rows), ``accepted``, ``source`` (offset in the queue), ``cut`` (this offset is
     gone), ``readable``, ``envelope``.
     """
-    found = _read(rows.where("current and row in ('H', 'D', 'W', 'R')"), "waiting")
-    commands = F.coalesce(F.col("waiting.topic").endswith(f".{COMMANDS}"), F.lit(False))
+    found = _read(rows.where("current and row in ('H', 'D', 'W', 'R', 'N')"), "waiting")
+    kind = F.substring_index("waiting.topic", ".", -1)
+    commands = F.coalesce(kind.isin(COMMANDS, DECISIONS), F.lit(False))
     parts = found.where(~commands).select(
         "service", "partition", "row", *_identity(), F.col("number").alias("index"), F.col("waiting").alias("it"),
         F.col("waiting.value").alias("value"),

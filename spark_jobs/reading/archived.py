@@ -11,12 +11,13 @@ from conversations.protocol.contract import Contract
 from spark_jobs.errors import SourceError
 from spark_jobs.reading.archive_log import COMMITS, DATA, Commit, Part, commit_of
 from spark_jobs.reading.bodies import body_of
+from spark_jobs.reading.messages import whole
 from spark_jobs.running.storage import Directory
 
 MESSAGE = (
     "conversation_id string, to_target boolean, sequence bigint, kind string, type string, sent_at timestamp, "
     "appended_at timestamp, contract string, from_service string, to_service string, service string, code int, "
-    "description string, expires_at timestamp, content_type string, content binary, key string, topic string, partition int, offset bigint"
+    "description string, expires_at timestamp, content_type string, content binary, fragment int, fragments int, key string, topic string, partition int, offset bigint"
 )
 """Columns of a message; ``spark_jobs.reading.dialogs`` describes them."""
 SET_ASIDE = "why string, record_key binary, value binary, headers array<struct<key:string,value:binary>>"
@@ -46,6 +47,8 @@ def read_archive(
     parts = [part for part in _parts(spark, directory, since, until) if not part.set_aside]
     parts = [part for part in parts if service in (None, part.service)]
     found = read_parts(spark, directory, parts).select(*_names(MESSAGE))
+    # An archive of an older release has no fragments.
+    found = whole(found.fillna({"fragment": 0, "fragments": 1}))
     if contract is None:
         return found
     mine = found.where(F.col("contract") == contract.name)

@@ -5,6 +5,7 @@ There is one row for each message, END or ERROR:
     conversation_id   string     id of the dialog, as text
     to_target         boolean    direction: true from the initiator to the target, false from the target to the initiator
     sequence          long       number in the direction, from 0; null for an ERROR without a number, which a worker sent by itself
+    fragments         int        number of records in which the message came. They have the numbers up to ``sequence``
     kind              string     MESSAGE, END or ERROR
     type              string     message type; empty for an END or ERROR
     sent_at           timestamp  time by the sender's clock
@@ -44,6 +45,7 @@ from spark_jobs.reading.messages import (
     named,
     once,
     typed,
+    whole,
 )
 from spark_jobs.reading.wire import Moment, Wire
 
@@ -78,7 +80,7 @@ def read_dialogs(
     records = wire.read(spark, map(wire.queue, talkers), since, until)
     messages = _messages(judged_records(wire, talkers, records), service, contract)
     # Ids become text before the shuffle. So a later grouping by id (see in_order) needs no further shuffle.
-    return typed(once(named(messages)), contract)
+    return typed(whole(once(named(messages))), contract)
 
 
 def stream_dialogs(
@@ -94,7 +96,8 @@ def stream_dialogs(
 ) -> DataFrame:
     """Follow the messages of dialogs. Each message comes exactly once if its duplicates follow within ``remember``.
 
-    The rows are like the rows of ``read_dialogs``. Each row leaves the query once. After a crash Spark may give the sink a batch
+    The rows are like the rows of ``read_dialogs``, with one difference: a message in fragments has a row for each fragment, and the column
+    ``fragment`` counts them from 0. Each row leaves the query once. After a crash Spark may give the sink a batch
     again. The sink must recognise this batch (``foreachBatch`` gets the number of the batch).
 
     The argument ``remember`` is log time. For this time each message needs a row of state, about 100 bytes on the executors' disks.
@@ -157,11 +160,9 @@ def in_order(messages: DataFrame) -> DataFrame:
     inner = [name for name in messages.columns if name not in {*direction, *_CONSTANT}]
     numbers = Window.partitionBy(*direction).orderBy("sequence")
     before = F.coalesce(F.lag("sequence").over(numbers), F.lit(-1))
+    first = F.col("sequence") - F.col("fragments") + 1
     found = messages.withColumn(
-        "gap",
-        F.when(
-            F.col("sequence") > before + 1, F.struct((before + 1).alias("first"), (F.col("sequence") - 1).alias("last"))
-        ),
+        "gap", F.when(first > before + 1, F.struct((before + 1).alias("first"), (first - 1).alias("last")))
     )
     ends = F.col("kind") != "MESSAGE"
     grouped = found.groupBy(*direction).agg(

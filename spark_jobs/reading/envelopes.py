@@ -23,7 +23,7 @@ from conversations.protocol.admission import Rule
 from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
 from conversations.protocol.fences import GENERATIONS
-from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES
+from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE, MARKER, Registry, fingerprint
 from spark_jobs.reading.partitioning import partition_of
 
@@ -117,6 +117,11 @@ def _is_fence(e: Column) -> Column:
     return (e.seq == -1) & F.when(e.kind == "FENCE", fence).otherwise(~e.from_initiator & numbers)
 
 
+def _is_fragment(e: Column) -> Column:
+    """Return True for a MESSAGE that is a possible fragment of a message."""
+    return (e.kind == "MESSAGE") & e.fragments.between(1, FRAGMENTS) & e.fragment.between(0, e.fragments - 1)
+
+
 def _has_possible_extras(e: Column) -> Column:
     """Return True for a message that says on which dialog it was sent first, for the answer to a FENCE, and for a record without extras."""
     origin, seal, fence = e.extras.origin, e.extras.seal, e.extras.fence
@@ -150,7 +155,8 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
         (e.kind.isin("ACK", "RESEND") & (e.seq != -1), Rule.NO_NUMBER),
         ((e.kind == "ACK") & (F.array_min(e.skipped) < 0), Rule.SKIPPED),
         ((F.size(e.skipped) > 0) & (e.kind != "ACK"), Rule.FIELDS),
-        ((e.fragments != 1) | ~_has_possible_extras(e), Rule.FIELDS),
+        ((e.fragments != 1) & ~_is_fragment(e), Rule.FRAGMENT),
+        (~_has_possible_extras(e), Rule.FIELDS),
         (_header().isNull(), Rule.HEADER),
         (F.coalesce(_header() != header_of(e), F.lit(True)), Rule.HEADER_SAYS),
         (e.to_service != service, Rule.SERVICE),

@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.protocol import letters as names
-from conversations.protocol.topics import COMMANDS, DEAD_LETTER, QUEUE, service_topic
+from conversations.protocol.topics import COMMANDS, DEAD_LETTER, DECISIONS, QUEUE, service_topic
 from spark_jobs.reading.envelopes import decode, writer_schemas
 from spark_jobs.reading.wire import Moment, Wire
 
@@ -96,8 +96,9 @@ def letter_of(service: Column, topic: Column, offset: Column) -> Column:
 
 def open_letters(rows: DataFrame) -> DataFrame:
     """Return the names of the open letters, from state rows. Column: letter."""
-    queue = F.substring("key", 2, 1) == F.lit(bytearray(b"q"))
-    topic = F.when(queue, QUEUE).otherwise(COMMANDS)
+    first = F.substring("key", 2, 1)
+    decisions = first == F.lit(bytearray(b"d"))
+    topic = F.when(first == F.lit(bytearray(b"q")), QUEUE).when(decisions, DECISIONS).otherwise(COMMANDS)
     return rows.where("row = 'L'").select(letter_of(F.col("service"), topic, F.col("number")).alias("letter"))
 
 

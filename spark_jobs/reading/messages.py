@@ -45,7 +45,7 @@ def message_columns() -> list[Column]:
         F.when(e.from_initiator, e.to_service).otherwise(e.from_service).alias("service"),
         e.code.alias("code"), e.description.alias("description"),
         F.when(e.expires_at >= F.timestamp_micros(F.lit(0)), e.expires_at).alias("expires_at"),
-        e.content_type.alias("content_type"), e.body.alias("content"),
+        e.content_type.alias("content_type"), e.body.alias("content"), e.fragment.alias("fragment"), e.fragments.alias("fragments"),
         F.try_validate_utf8(F.col("key").cast("string")).alias("key"), F.col("topic"), F.col("partition"), F.col("offset"),
     ]  # fmt: skip
 
@@ -57,6 +57,30 @@ def once(messages: DataFrame) -> DataFrame:
     for name in IDENTITY[1:]:
         repeated &= F.lag(name).over(same).eqNullSafe(F.col(name))
     return messages.withColumn("repeated", repeated).where(~F.col("repeated")).drop("repeated")
+
+
+def whole(messages: DataFrame) -> DataFrame:
+    """Join the fragments of each message. The row of the message is the row of its last fragment, with the whole content.
+
+    Fragments of a message that is not whole are left out. The shuffle of ``once`` serves here, too: its partitions have whole dialogs.
+    """
+    is_cut = F.col("fragments") > 1
+    rest = [name for name in messages.columns if name not in {"fragment", "content"}]
+    of_message = ["conversation_id", "to_target", "message"]
+    found = messages.where(is_cut).withColumn("message", F.col("sequence") + F.col("fragments") - F.col("fragment"))
+    # Spark has no aggregate that joins bytes, but one that joins texts.
+    parts = F.array_sort(F.collect_list(F.struct("fragment", F.hex("content").alias("hex"))))
+    joined = found.groupBy(*of_message).agg(
+        F.max_by(F.struct(*rest), "fragment").alias("last"), F.count("*").alias("arrived"), parts.alias("parts"),
+    )  # fmt: skip
+    joined = joined.where(F.col("arrived") == F.col("last.fragments"))
+    content = F.unhex(F.array_join(F.col("parts")["hex"], ""))
+    names = [name for name in messages.columns if name != "fragment"]
+    return (
+        messages.where(~is_cut)
+        .select(*names)
+        .unionByName(joined.select("last.*", content.alias("content")).select(*names))
+    )
 
 
 def named(messages: DataFrame) -> DataFrame:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from conversations import Client, Kafka
-from conversations.kafka.admin import apply
+from conversations.kafka.admin import apply, create_metrics_topic
+from conversations.kafka.appending import append
 from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.queues import queues
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
@@ -58,6 +61,7 @@ def night(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         begin(client, "later", "2")
         begin(client, "7", "0")
         until(lambda: len(parked_messages(kafka, "fragile")) == HELD + 1)
+        plant_minutes(kafka)
         with Console(kafka, out) as console, browser(console) as chromium:
             yield Night(kafka, out, console, chromium, Terminal(kafka, out), dialogs)
             assert chromium.faults == []
@@ -70,6 +74,26 @@ def begin(client: Client, *entries: str) -> str:
     return dialog.id
 
 
+def plant_minutes(kafka: Kafka) -> None:
+    """Write what Spark's job publishes about the last ten minutes; tests/spark has the job itself."""
+    newest = int(time.time()) // 60 * 60 - 60
+    rows = []
+    for number in range(10):
+        at = datetime.fromtimestamp(newest - 60 * number, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        row = {
+            "begun": 5,
+            "messages": 9,
+            "ended": 3,
+            "errored": 1,
+            "expired": 0,
+            "open": 7,
+            "backlog": 2,
+            "reply_p95": 0.25,
+        }
+        rows.append((f"asker/Sums/{at}".encode(), json.dumps(row).encode()))
+    append(kafka, create_metrics_topic(kafka, 1), rows)
+
+
 PAGES = (
     "",
     "dialogs",
@@ -80,6 +104,8 @@ PAGES = (
     "queues",
     "queues/fragile",
     "redrives",
+    "charts",
+    "charts?span=7d&service=asker",
     "events",
     "journal",
     "nonsense",
@@ -118,6 +144,26 @@ def test_a_dialog_is_found_by_id_by_letter_and_by_a_word_in_its_body(night: Nigh
     expect(picture).to_contain_text("waiting behind the failed one")
     page.goto(f"{night.console.address}/dialogs?q=nothing+like+this")
     expect(page.get_by_text("No dialog matches")).to_be_visible()
+
+
+def test_the_metrics_of_spark_are_charts_with_their_figures(night: Night) -> None:
+    page = night.chromium.person("ann")
+    page.goto(f"{night.console.address}/charts")
+    for title, told in (
+        ("Dialogs per minute", "begun 5"),
+        ("Time to the first reply", "95 % 250 ms"),
+        ("Open dialogs", "open dialogs 7"),
+    ):
+        chart = page.locator("section.chart").filter(has_text=title)
+        expect(chart).to_contain_text(told)
+        assert chart.locator("svg[role=img] path[d^=M]").first.bounding_box()["width"] > 10  # type: ignore[index]  # the path is there
+    expect(page.locator("section.chart").filter(has_text="Time to the end")).to_contain_text("Nothing in this time")
+    page.get_by_text("Figures", exact=True).click()
+    expect(page.get_by_label("Figures").locator("tbody tr").first).to_contain_text("0.25")
+    page.select_option("select[name=span]", "7d")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/charts?service=&span=7d")
+    expect(page.locator("section.chart").first).to_contain_text("begun")
 
 
 def test_what_strangers_wrote_is_inert(night: Night) -> None:
@@ -203,7 +249,7 @@ def test_a_redrive_with_canaries_is_watched_and_stopped_by_a_terminal_and_contin
     expect(page.get_by_role("heading", level=1)).to_contain_text("stopped")
     left = len(night.waiting())
     assert 0 < left < before
-    start(page, "Continue")
+    start(page, "Resume")
     expect(page.get_by_role("heading", level=1)).to_contain_text("done", timeout=90_000)
     expect(page.get_by_role("heading", level=2)).to_contain_text(f"{before} of {before} letters")
     until(lambda: night.waiting() == [])

@@ -67,8 +67,8 @@ def test_the_operators_day(terminal: Terminal) -> None:
     wrong.write_text('{"text": 100}')
     assert terminal("dead-letters", "skip", one, *why)[0] == 0
     code, told = terminal("dead-letters", "edit", two, "--body", str(wrong), *why)
-    assert code == 1
-    assert "text" in told["error"]
+    assert (code, told["kind"]) == (2, "UsageError")
+    assert "text must be string" in told["error"]
     code, told = terminal("dead-letters", "edit", two, "--body", str(mended), *why)
     assert (code, told["outcome"]) == (0, "handled")
     assert terminal("dead-letters", "end", three, "--code", "42", "--description", "No.", *why)[0] == 0
@@ -132,8 +132,14 @@ def test_what_an_operator_may_get_wrong(terminal: Terminal) -> None:
         code, told = terminal("dead-letters", "edit", letter, "--body", str(broken), *more)
         assert (code, told["kind"]) == (2, "UsageError")
         assert "is not JSON" in told["error"]
-    done = terminal.text("dead-letters", "edit", letter, "--body", str(wrong), "--dry-run")
-    assert "its owner checks the body against the message type" in done
+    errors = [terminal("dead-letters", "edit", letter, "--body", str(wrong), *more) for more in (("--dry-run",), why)]
+    assert errors[0] == errors[1], "a dry run checks what the real run checks"
+    assert (errors[0][0], "text must be string" in errors[0][1]["error"]) == (2, True)
+    fits = terminal.out / "fits.json"
+    fits.write_text('{"text": "100"}')
+    assert terminal("dead-letters", "edit", letter, "--body", str(fits), "--dry-run")[1]["done"] is False
+    (still,) = (it for it in terminal.letters() if it["letter"] == letter)
+    assert (still["attempts"], still["returns"]) == (1, 0), "nothing is changed"
     variables = {"EDITOR": "false", "VISUAL": ""}
     where = ("--bootstrap", terminal.kafka.bootstrap, "--namespace", terminal.kafka.namespace)
     ended = conversations("dead-letters", "edit", letter, *why, *where, out=terminal.out, variables=variables)

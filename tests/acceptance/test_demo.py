@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conversations_ops.demo import check, expected
+from conversations_ops.demo.clusters import Crossing
 from conversations_ops.demo.flights import read_flights
 from conversations_ops.demo.outcome import Outcome
 from tests.acceptance.support.command_line import PROGRAM, alive
@@ -41,6 +42,33 @@ def test_demo_ends_without_a_mismatch() -> None:
     assert facts["audit"]["totals"]["settled"] == facts["archived"]
     assert facts["dialogs_begun"] == facts["dialogs_ended"] == 2 * facts["dialogs"]
     assert (facts["utilisation_days"] > 20_000, facts["utilisation_mismatches"]) == (True, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_demo_on_two_clusters_ends_without_a_mismatch() -> None:
+    """A forwarder is killed as well, and yet each envelope that left a cluster is in the queue on the other one, once."""
+    result = subprocess.run(
+        [PROGRAM, "demo", "--clusters", "2", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=380 * SLOWER,
+    )
+    assert result.returncode == 0, f"{result.stdout[-4_000:]}\n{result.stderr}"
+    facts = json.loads(result.stdout.splitlines()[-1])
+    assert facts["mismatches"] == 0
+    assert facts["dialogs"] == facts["summaries_equal"] == 3_148
+    assert facts["duplicates_injected"] == facts["duplicates_dropped"] > 500
+    assert (facts["crashes"], facts["forwarders_killed"]) == (1, 1)
+    assert facts["redriven"]["handled"] == 13
+    assert "reads one cluster" in facts["spark_left_out"]
+    there, back = facts["crossed"]
+    assert (there["service"], there["cluster"]) == ("aircraft-log", "hangar")
+    assert (back["service"], back["cluster"]) == ("operations", "home")
+    # Each flight and each END goes there, each answer and each summary comes back; acknowledgements go both ways.
+    assert there["arrived"] == there["sent"] > facts["legs"] + facts["dialogs"]
+    assert back["arrived"] == back["sent"] > facts["replies"] + facts["dialogs"]
 
 
 @pytest.mark.timeout(120)
@@ -75,3 +103,12 @@ def test_check_finds_what_is_missing() -> None:
     verdict = check.check(wanted, Outcome())
     assert verdict.equal == 0
     assert len(verdict.mismatches) >= len(wanted)
+
+
+@pytest.mark.parametrize("arrived", [6, 8])
+def test_check_finds_what_has_not_crossed_once(arrived: int) -> None:
+    """An envelope that is lost between the clusters or is there twice is a mismatch."""
+    before = check.check({}, Outcome(), [Crossing("aircraft-log", "hangar", 7, 7)])
+    after = check.check({}, Outcome(), [Crossing("aircraft-log", "hangar", 7, arrived)])
+    assert before.mismatches == []
+    assert after.mismatches == [f"7 envelopes for aircraft-log went to cluster hangar, and {arrived} are in its queue"]

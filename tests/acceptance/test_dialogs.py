@@ -148,9 +148,16 @@ def ends(desk: Desk, one: str) -> str:
     assert desk("dialogs", "end", one, "--service", "fragile", "--error", "410", *WHY)[0] == 2, (
         "a description is missing"
     )
+    assert re.search(
+        "^would end the target's side .* 2 messages of asker become open letters: discard them, or send them again",
+        desk.text("dialogs", "end", one, *as_error, "--dry-run"),
+    )
     code, told = desk("dialogs", "end", one, *as_error, *WHY)
     assert (code, told["done"]) == (0, True)
     command = str(told["command"])
+    again, discard = told["next"]
+    assert desk(*again.split()[1:], "--dry-run")[1]["letters"] == desk(*discard.split()[1:], "--dry-run")[1]["letters"]
+    assert len(desk(*discard.split()[1:], "--dry-run")[1]["letters"]) == told["dead_letters"] == 2
     until(lambda: desk.sides(one)["target"]["state"] == "closed")
     sides = desk.sides(one)
     assert len(sides["target"]["open_letters"]) == 2
@@ -166,8 +173,14 @@ def ends(desk: Desk, one: str) -> str:
 def cleans_up(desk: Desk, two: str) -> None:
     assert desk("dialogs", "cleanup", two, "--service", "fragile", *WHY)[0] == 2, "--yes is missing"
     assert "cannot be undone" in desk.text("dialogs", "cleanup", two, "--service", "fragile", *WHY)
-    code, told = desk("dialogs", "cleanup", two, "--service", "fragile", *WHY, "--yes")
-    assert (code, told["done"], told["dead_letters"]) == (0, True, 2)
+    text = desk.text("dialogs", "cleanup", two, "--service", "fragile", *WHY, "--yes")
+    assert re.search("^closed the target's side of .*; 2 messages of asker became open letters", text, re.MULTILINE)
+    assert re.search(
+        "^next: conversations dead-letters resubmit fragile.queue-.* --reason WHY --boot", text, re.MULTILINE
+    )
+    assert re.search(
+        f"^or:   conversations dead-letters discard --service fragile --conversation {two} ", text, re.MULTILINE
+    )
     sides = desk.sides(two)
     assert (sides["target"]["state"], sides["target"]["closed"]["told"]) == ("closed", False)
     assert sides["initiator"]["state"] == "conversing", "it was told nothing"

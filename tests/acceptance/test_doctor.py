@@ -61,7 +61,8 @@ SETTINGS = {
 }
 OF_TOPICS = {
     "cleanup-policy", "topic-setting", "queue-retention", "timestamp-type", "retention-bytes", "deletes-retention", "record-size",
-    "topic-unclean-leader-election", "min-insync-too-large", "partition-count", "topic-missing", "plain-topic-missing", "hanging-transaction",
+    "topic-unclean-leader-election", "min-insync-too-large", "partition-count", "topic-missing", "operators-topic-missing", "plain-topic-missing",
+    "hanging-transaction",
 }  # fmt: skip
 OF_MACHINE = {"store-damaged", "store-open", "read-model-damaged", "settings-file-open", "settings-refused"}
 NOTES = {"few-brokers", "no-authorizer", "retry-topic-unused", "topic-of-no-service", "setting-without-effect"}
@@ -192,8 +193,10 @@ def plant_topics(kafka: Kafka, declarations: list[ServiceDeclaration]) -> None:
     admin.create_partitions([NewPartitions(f"{kafka.namespace}.asker.queue", 3)])[
         f"{kafka.namespace}.asker.queue"
     ].result()
-    admin.delete_topics([f"{kafka.namespace}.asker.state"])[f"{kafka.namespace}.asker.state"].result()
-    until(lambda: f"{kafka.namespace}.asker.state" not in topic_names(kafka, kafka.namespace))
+    gone = {f"{kafka.namespace}.asker.state", f"{kafka.namespace}.operators"}
+    for deleted in admin.delete_topics(sorted(gone)).values():
+        deleted.result()
+    until(lambda: not gone & set(topic_names(kafka, kafka.namespace)))
 
 
 def plant_files(kafka: Kafka, cache: Path) -> Path:

@@ -21,7 +21,7 @@ from conversations.protocol import rows
 from conversations.protocol.partition_row import decode_partition
 from conversations.protocol.topics import STATE, service_topic
 from tests.acceptance.services import counting, modest, various
-from tests.acceptance.support.command_line import ROOT, Running, alive, conversations, environment
+from tests.acceptance.support.command_line import LOG_FORMAT, ROOT, Running, alive, conversations, environment
 from tests.support.waiting import SLOWER, until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.timeout(240)]
@@ -104,6 +104,33 @@ def test_a_file_an_option_and_a_target_say_how_a_worker_works(kafka: Kafka, tmp_
             dialog.send(modest.Question(text="hello"))
         until((tmp_path / "refused").exists, "the handler has sent")
     assert (tmp_path / "refused").read_text().split() == ["3000", "5000"]
+
+
+def test_a_setting_makes_every_log_line_an_object(kafka: Kafka, tmp_path: Path) -> None:
+    """Those of the supervisor, and those of the worker about a dialog, whose body is nowhere."""
+    apply(kafka, [modest.modest.declaration(), modest.talker.declaration()], 1, 1)
+    with (
+        Running(kafka, tmp_path, "modest:target", "modest:talker", "--slot", "s", "--setting", LOG_FORMAT) as running,
+        Client(modest.talker, kafka) as client,
+    ):
+        with client.begin_dialog("modest", modest.TALK) as dialog:
+            dialog.send(modest.Question(text="secret"))
+        until((tmp_path / "refused").exists, "the handler has sent")
+        running.tell(signal.SIGTERM)
+        running.ended()
+    lines = [json.loads(line) for line in running.log.read_text().splitlines()]
+    assert {it["worker"] for it in lines} >= {"run", "modest s-1"}
+    (answered,) = [it for it in lines if it["message"] == "answered"]
+    told = {
+        "conversation": dialog.id,
+        "service": "modest",
+        "partition": 0,
+        "message_type": "Question",
+        "message_number": 0,
+        "attempt": 1,
+    }
+    assert {name: answered.get(name) for name in told} == told
+    assert "secret" not in running.log.read_text()
 
 
 # -- killing -------------------------------------------------------------------------------------------------------

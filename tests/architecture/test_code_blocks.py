@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import re
 import subprocess
 import sys
@@ -28,7 +29,10 @@ RUN_BY = {
     "README.md 6": f"{HERE}::test_the_example_of_policies_runs",
     "README.md 9": f"{HERE}::test_the_example_of_an_upgrade_runs",
     "docs/other-languages.md 1": "tests/other_languages/test_page.py::test_the_lines_of_python_put_a_service_into_the_catalog",
+    "docs/operations.md 10": f"{HERE}::test_the_example_of_logs_and_traces_runs",
     "docs/deployment.md 2": "tests/running/test_image.py::test_the_example_of_an_image_is_right",
+    "docs/sealing.md 1": "tests/unit/test_seal_keys.py::test_the_examples_of_the_page_are_keys",
+    "docs/sealing.md 2": "tests/unit/test_seal_keys.py::test_the_examples_of_the_page_are_keys",
     "docs/settings.md 1": f"{HERE}::test_the_settings_file_is_accepted",
     "docs/settings.md 2": f"{HERE}::test_slips_in_the_settings_file_are_named",
     "docs/spark.md 1": "tests/spark/test_examples.py::test_dialogs_are_read",
@@ -45,6 +49,7 @@ NOT_RUN = {
     "docs/deployment.md 1": "commands of Docker: there is no engine here",
     "docs/deployment.md 3": "commands of Docker: there is no engine here; tests/running/test_compose.py knows the profiles",
     "docs/protocol.md 1": "a drawing; test_docs.py compares it with the transition table",
+    "docs/two-clusters.md 1": "a drawing",
     "docs/spark.md 8": "commands of Spark for a cluster: there is no cluster here",
 }
 """The blocks that no test runs, and the reasons."""
@@ -125,6 +130,28 @@ ORDERS = Contract("Orders", sent_by_initiator=[CheckCredit])
 def test_the_example_of_policies_runs() -> None:
     orders = executed(block("README.md 6"), POLICIES)["orders"]
     assert [(len(it.delays), it.then.name) for it in orders.poison][:2] == [(0, "END_DIALOG"), (3, "HOLD")]
+
+
+TRACED = """
+from conversations import Service
+
+orders = Service("orders")
+"""
+
+
+def test_the_example_of_logs_and_traces_runs() -> None:
+    """``trace`` needs only the API of OpenTelemetry. The example adds a handler to the root logger, which the test takes away again."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    try:
+        names = executed(block("docs/operations.md 10"), TRACED)
+        (added,) = [it for it in root.handlers if it not in before]
+        record = logging.makeLogRecord({"msg": "said"})
+        assert added.filter(record)
+        assert added.format(record).endswith(" [] said")
+    finally:
+        root.handlers[:] = before
+    assert names["orders"].tracing is not None
 
 
 UPGRADE = """

@@ -22,6 +22,8 @@ EXTRAS = {
     "markupsafe",
     "starlette",
     "uvicorn",
+    "opentelemetry-api",
+    "cryptography",
 }
 """Distributions of extras. Their modules say which extra is missing."""
 

@@ -26,7 +26,7 @@ RUNBOOKS = ROOT / "ops" / "runbooks"
 DASHBOARDS = sorted((ROOT / "ops" / "grafana").glob("*.json"))
 SUFFIXES = ("_bucket", "_count", "_sum")
 """What Prometheus adds to the name of a histogram."""
-BOUNDED = {"service", "worker", "partition", "handler", "topic", "outcome", "state"}
+BOUNDED = {"service", "worker", "partition", "handler", "topic", "outcome", "state", "cluster"}
 """Labels that have few values."""
 
 
@@ -232,6 +232,11 @@ def test_every_metric_of_a_worker_or_a_supervisor_is_on_a_dashboard_or_in_an_ale
         "conversations_commands_carried_out_total",
         "conversations_destinations_blocked",
         "conversations_feed_records_total",
+        "conversations_forwarder_bytes_total",
+        "conversations_forwarder_failures_total",
+        "conversations_forwarder_last_success_seconds",
+        "conversations_forwarder_partitions",
+        "conversations_forwarder_transactions_total",
         "conversations_messages_left_to_sender_total",
         "conversations_partition_early_dialogs",
         "conversations_partition_rollbacks_in_a_row",

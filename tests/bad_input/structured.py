@@ -23,7 +23,7 @@ from conversations import Dialog, GiveUp, PoisonPolicy, RetryLater, Service, The
 from conversations.crew import Crew, kafka_worker
 from conversations.errors import PeerError
 from conversations.protocol.command import Switch, decode_command, encode_command, to_partition
-from conversations.protocol.topics import COMMANDS
+from conversations.protocol.topics import COMMANDS, DECISIONS
 from conversations.testing import Simulation
 from conversations.worker import Worker
 from conversations_ops.broker import EmbeddedBroker
@@ -159,7 +159,7 @@ def round_in_memory(seed: str, tally: Tally) -> None:
             if random.random() < 0.05:
                 sim.crash(random.choice(["shop", "web"]))
         for service in ("shop", "web"):
-            place.throw(service, COMMANDS, queues_on(place.now(), random))
+            place.throw(service, DECISIONS, queues_on(place.now(), random))
         sim.advance(timedelta(minutes=5))
         check(place, healthy, [0, *range(2, 2 + BATCHES // 8)], tally)
     tally.rounds += 1
@@ -232,7 +232,7 @@ def on_kafka(bootstrap: str, seconds: float, seed: int, tally: Tally) -> None:
                 extremes.dialogs = [extremes.healthy() for _ in range(4)]
                 place.throw("web", COMMANDS, [begin(one) for one in extremes.dialogs])
         for service in ("shop", "web"):
-            place.throw(service, COMMANDS, queues_on(place.now(), random))
+            place.throw(service, DECISIONS, queues_on(place.now(), random))
         place.throw("web", COMMANDS, [replace_now(order(one, 1), place) for one in healthy])
 
         def complete() -> bool:

@@ -63,7 +63,7 @@ def _begin(to: Any = "shop", contract: Any = TRADE, **named: Any) -> Callable[[C
 
 ROWS = [
     Call("a body of 50 MB", _block(b"x" * 50 * MEGABYTE), "BodyTooLarge", 8459),
-    Call("a body just over the limit", _block(b"x" * (Limits().body_bytes + 1)), "BodyTooLarge", 8459),
+    Call("a body just over the limit", _block(b"x" * (Limits().record_body + 1)), "BodyTooLarge", 8459),
     Call("three large bodies in one `with` block", _block(*[b"x" * 800_000] * 3), "BodyTooLarge", 8459),
     Call("10,001 messages in one `with` block", _block(*[Order(n=1)] * 10_001), "BodyTooLarge", 8459),
     Call("a body that is not valid", _block(Order.model_construct(n="seven")), "InvalidBody", 9615),  # type: ignore[arg-type]  # on purpose
@@ -121,7 +121,7 @@ def test_absurd_times_are_the_end_of_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [{"body_bytes": 0}, {"body_bytes": 1_000_001}, {"held_messages": 0}, {"waiting_bytes": -1}, {"cached_endpoints": 0}]
+    "limits", [{"body_bytes": 0}, {"body_bytes": 128_000_001}, {"fragment_bytes": 1_000_001}, {"body_bytes": 64_000_000, "fragment_bytes": 5_000}, {"held_messages": 0}, {"waiting_bytes": -1}, {"cached_endpoints": 0}]
 )  # fmt: skip
 def test_limits_that_topics_could_not_keep_are_refused(limits: dict[str, int]) -> None:
     """A body limit that is too large for a record of the queue, or for a row of the state, would stop the worker later. So the limits refuse it."""

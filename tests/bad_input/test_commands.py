@@ -10,6 +10,7 @@ from conversations.protocol.topics import COMMANDS
 from conversations.testing.reading import endpoints
 from tests.bad_input import commands
 from tests.bad_input.commands import Order
+from tests.bad_input.support.forging import kind_for
 from tests.bad_input.support.logs import Memory
 from tests.bad_input.support.outcomes import order
 from tests.bad_input.test_wire import counts, known, place, receipts
@@ -23,10 +24,11 @@ def test_a_bad_command_has_its_outcome_and_harms_nobody(place: Memory, row: Orde
     healthy = known(place, 1)
     target = known(place, 2, row.established)
     record = row.forge(target)
-    (offset,) = place.throw("web", COMMANDS, [record])
+    kind = kind_for(record)
+    (offset,) = place.throw("web", kind, [record])
     place.throw("web", COMMANDS, [order(healthy, 1)])
     place.sim.run()
-    check(place, row, record.value, offset)
+    check(place, row, record.value, (kind, offset))
     if row.established and row.reason:
         place.throw("web", COMMANDS, [order(target, 1)])
         place.sim.run()
@@ -37,18 +39,19 @@ def test_a_bad_command_has_its_outcome_and_harms_nobody(place: Memory, row: Orde
     before = counts(place)
     place.sim.advance(timedelta(minutes=30))
     assert counts(place) == before
-    check(place, row, record.value, offset)
+    check(place, row, record.value, (kind, offset))
     if row.reason and not row.established:
         assert target.conversation.bytes not in {own[:16] for own in endpoints(place.sim.broker, "web")}
 
 
-def check(place: Memory, row: Order, value: bytes | None, offset: int) -> None:
-    kept = place.letters("web").get(("commands", offset), [])
+def check(place: Memory, row: Order, value: bytes | None, source: tuple[str, int]) -> None:
+    kind, offset = source
+    kept = place.letters("web").get(source, [])
     assert [(letter.reason, letter.code) for letter in kept] == ([(row.reason, row.code)] if row.reason else [])
     assert all(letter.value == value or (not value and not letter.value) for letter in kept)
     if row.event:
         (event,) = place.events(row.event)
-        assert (event["service"], event["offset"], event["topic"]) == ("web", offset, place.topic("web", COMMANDS))
+        assert (event["service"], event["offset"], event["topic"]) == ("web", offset, place.topic("web", kind))
 
 
 @pytest.mark.parametrize(

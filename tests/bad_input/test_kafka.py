@@ -15,7 +15,7 @@ from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations_ops.read_model.projector import current
 from conversations_ops.why.collected import facts_of_service
 from tests.bad_input import commands, wire
-from tests.bad_input.support.forging import Known, stranger
+from tests.bad_input.support.forging import Known, kind_for, stranger
 from tests.bad_input.support.kafka_log import KafkaPlace
 from tests.bad_input.support.outcomes import Thrown, begin, order, problems
 from tests.bad_input.support.services import shop, web
@@ -97,13 +97,15 @@ def test_a_partition_takes_every_bad_command(place: KafkaPlace, crew: Crew) -> N
     thrown = {}
     for number, row in enumerate(commands.ROWS):
         known = next(under_way) if row.established else stranger(place.now(), Random(7_000 + number))
-        (offset,) = place.throw("web", COMMANDS, [row.forge(known)])
-        thrown[offset] = row
+        record = row.forge(known)
+        kind = kind_for(record)
+        (offset,) = place.throw("web", kind, [record])
+        thrown[kind, offset] = row
     place.throw("web", COMMANDS, [order(healthy[0], 1)])
     await_receipts(place, healthy, [0, 1])
     kept = place.letters("web")
-    for offset, row in thrown.items():
-        found = [(letter.reason, letter.code) for letter in kept.get(("commands", offset), [])]
+    for source, row in thrown.items():
+        found = [(letter.reason, letter.code) for letter in kept.get(source, [])]
         assert found == ([(row.reason, row.code)] if row.reason else []), row.what
     crew.stop()
 

@@ -148,11 +148,19 @@ NUMBERS = [
     *_both("an end without a number", lambda k: k.record(k.said(Kind.END))),
     *_both("an acknowledgement with a number", lambda k: k.record(k.said(Kind.ACK, seq=3))),
     *_both("a message with a list of skipped numbers", lambda k: k.record(k.message(skipped=(-1, 0, FAR)))),
-    *_both("a fragment of a message", lambda k: k.record(k.message(fragment=0, fragments=2))),
+    *_both("fragment 2 of 2, of which the last is 1", lambda k: k.record(k.message(fragment=2, fragments=2))),
+    *_both("a fragment of a message of 8,193 fragments", lambda k: k.record(k.message(fragment=0, fragments=8_193))),
+    *_both("an END in fragments", lambda k: k.record(k.said(Kind.END, seq=k.next, fragment=0, fragments=2))),
     *_both("a negative count of fragments", lambda k: k.record(k.message(fragment=-3, fragments=-1))),
-    *_both(
-        "a message with a seal, which is reserved",
-        lambda k: k.record(k.message(extras=Extras(seal=Seal("key", b"n", b"t")))),
+    *(
+        Wire(
+            f"a message with a seal, and no keys for its sender{where}",
+            lambda k: k.record(k.message(extras=Extras(seal=Seal("key", b"n", b"t")))),
+            "",
+            established=established,
+            event="MESSAGE_NOT_AUTHENTIC",
+        )
+        for where, established in [("", False), (", in a dialog under way", True)]
     ),
     *_both("an error with code 0", lambda k: k.record(k.said(Kind.ERROR, description="nothing"))),
     *_both("an error with number -7", lambda k: k.record(k.said(Kind.ERROR, seq=-7, code=7, description="x"))),
@@ -219,7 +227,7 @@ BELIEVED = [
         established=True, event="",
     ),
     Wire(
-        "a RESEND for messages that are not kept", lambda k: k.record(k.said(Kind.RESEND)), "", -8462,
+        "a RESEND for messages that are not kept", lambda k: k.record(k.said(Kind.RESEND, ack=0)), "", -8462,
         established=True, goes_on=False, event="",
     ),
 ]  # fmt: skip
@@ -274,6 +282,7 @@ def _deep(levels: int) -> bytes:
 
 
 BREACHES = [
+    *_breach("a fragment without those before it", lambda k: k.record(k.message(fragment=1, fragments=3)), -8462),
     *_breach("an unknown message type", lambda k: k.record(k.message(message_type="Nonsense")), -8498),
     *_breach("a message type name of 600 KB", lambda k: k.record(k.message(message_type="T" * 600_000)), -8498),
     *_breach(

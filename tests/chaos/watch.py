@@ -14,8 +14,8 @@ from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.partition_row import decode_partition
-from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
+from conversations.protocol.partition_row import decode_decided, decode_partition
+from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, STATE, service_topic
 from tests.chaos.fates import MENDED
 from tests.chaos.plan import Plan
 from tests.chaos.services import LEDGER, TELLER
@@ -85,6 +85,10 @@ class Watch:
                     self.news.append(Off(partition, row.off_since))
                 for kind, position in ((QUEUE, row.queue), (COMMANDS, row.commands)):
                     self.read_to[service_topic(self._kafka.namespace, service, kind), partition] = position
+
+            elif key == rows.DECIDED:
+                place = service_topic(self._kafka.namespace, service, DECISIONS), partition
+                self.read_to[place] = decode_decided(value).position
 
     def _endpoint(self, service: str, name: bytes, value: bytes) -> None:
         if uuid_text(name[:16]) not in self._known:

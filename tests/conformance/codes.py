@@ -63,8 +63,9 @@ ERRORS = Chapter(
             -8494,
             f"{files.REFUSED_RECORDS}a_destination_that_may_not_be_written_to_delays_its_dialogs_and_then_breaks_them",
             f"{files.SHARED}the_target_refuses_a_service_that_permits_itself",
+            f"{files.ACCEPTS_FROM}only_the_named_services_may_begin_dialogs",
             theirs="The sender has no right to send to the service; the target tells it.",
-            reason="Kafka refuses the record, so the sender's own worker finds it; the target finds only who names its groups",
+            reason="Kafka refuses the record, so the sender's own worker finds it; the target finds who names its groups, and whom its accepts_from does not name",
         ),
         better_code(
             -8498,
@@ -224,6 +225,13 @@ OWN = Chapter(
             f"{files.BOUNDS}answers_wait_for_a_queue_that_takes_none_up_to_a_limit_and_then_their_questions_do",
             reason="everything that may grow has a limit here",
             theirs="The transmission queue has no limit but the disk.",
+        ),
+        different_code(
+            50009,
+            "tests/simulation/test_decisions_topic.py::test_a_decision_through_commands_is_refused_and_does_nothing",
+            "tests/simulation/test_decisions_topic.py::test_a_clients_command_through_decisions_is_refused_and_does_nothing",
+            reason="Kafka gives rights on topics, so decisions of operators have a topic of their own",
+            theirs="Each statement checks the rights of its user.",
         ),
     ),
 )

@@ -278,7 +278,7 @@ VERBS = Chapter(
         different(
             "verbs.transmission-status",
             "GET_TRANSMISSION_STATUS returns the last problem of sending on a dialog.",
-            "The problem is a warning in the log of the worker, and the event UNDELIVERABLE when the dialog is given up on.",
+            "`conversations transmission list` says for each message why it waits; a worker warns in its log, and writes the event UNDELIVERABLE when it gives a dialog up.",
             f"{files.RIGHTS}a_peer_that_may_not_be_written_to_waits_and_stops_nobody",
             f"{files.REFUSED_RECORDS}a_destination_that_may_not_be_written_to_delays_its_dialogs_and_then_breaks_them",
             reason="a problem is one of the destination, not of one dialog, so it is told once for all of them",

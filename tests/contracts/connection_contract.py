@@ -11,7 +11,7 @@ import pytest
 from conversations.errors import DestinationFailed, Fenced, InputLost, KafkaUnreachable, LogError
 from conversations.headers import read_headers
 from conversations.ports import Connection, Out, Positions, Record, Restore, Store, Stores
-from conversations.protocol.topics import ANY_PARTITION, partition_of
+from conversations.protocol.topics import ANY_PARTITION, COMMANDS, DECISIONS, QUEUE, partition_of
 from tests.support import waiting
 
 PARTITIONS = 4
@@ -138,12 +138,15 @@ ONE_THREAD: dict[str, Callable[[Connection], object]] = {
     "open": lambda connection: connection.open(0, START),
     "pause": lambda connection: connection.pause(0),
     "resume": lambda connection: connection.resume(0),
-    "pause commands": lambda connection: connection.pause(0, commands=True),
-    "resume commands": lambda connection: connection.resume(0, commands=True),
+    "pause commands": lambda connection: connection.pause(0, COMMANDS),
+    "resume commands": lambda connection: connection.resume(0, COMMANDS),
+    "pause decisions": lambda connection: connection.pause(0, DECISIONS),
+    "resume decisions": lambda connection: connection.resume(0, DECISIONS),
     "drop": lambda connection: connection.drop(0),
     "commit": lambda connection: connection.commit([], {0: 0}),
-    "queue_read_to": lambda connection: connection.queue_read_to(0),
-    "commands_read_to": lambda connection: connection.commands_read_to(0),
+    "queue_read_to": lambda connection: connection.read_to(QUEUE, 0),
+    "commands_read_to": lambda connection: connection.read_to(COMMANDS, 0),
+    "decisions_read_to": lambda connection: connection.read_to(DECISIONS, 0),
 }
 """What only the thread that joined may call, and nobody before it joined or after it closed."""
 ANY_THREAD: dict[str, Callable[[Connection], object]] = {
@@ -152,8 +155,9 @@ ANY_THREAD: dict[str, Callable[[Connection], object]] = {
     "schemas": lambda connection: connection.schemas(),
     "topic_ids": lambda connection: connection.topic_ids(),
     "unwritable": lambda connection: connection.unwritable([]),
-    "queue_end": lambda connection: connection.queue_end(0),
-    "commands_end": lambda connection: connection.commands_end(0),
+    "queue_end": lambda connection: connection.end(QUEUE, 0),
+    "commands_end": lambda connection: connection.end(COMMANDS, 0),
+    "decisions_end": lambda connection: connection.end(DECISIONS, 0),
 }
 """What asks for topics only."""
 
@@ -424,14 +428,59 @@ class ConnectionContract:
     def test_paused_commands_wait_while_the_queue_goes_on(self, world: World, member: Member) -> None:
         """As many as wait for their turn are in memory, and no more."""
         member.connection.open(0, START)
-        member.connection.pause(0, commands=True)
+        member.connection.pause(0, COMMANDS)
         world.append("commands", 0, b"c0", b"c1")
         world.append("queue", 0, b"q0")
         member.awaits(b"q0")
         member.stays_quiet()
-        member.connection.resume(0, commands=True)
+        member.connection.resume(0, COMMANDS)
         member.awaits(b"q0", b"c0", b"c1")
-        until(lambda: (member.poll(), member.connection.commands_read_to(0) == member.connection.commands_end(0))[1])
+        until(lambda: (member.poll(), member.connection.read_to(COMMANDS, 0) == member.connection.end(COMMANDS, 0))[1])
+        member.connection.close()
+
+    def test_decisions_are_an_input_of_their_own(self, world: World, member: Member) -> None:
+        """They are read from their own position, and can be paused while the others go on."""
+        world.append("decisions", 0, b"d0", b"d1")
+        member.connection.open(0, Positions(0, 0, 1))
+        member.awaits(b"d1")
+        until(lambda: (member.poll(), member.connection.read_to(DECISIONS, 0) == 2)[1])
+        assert member.connection.end(DECISIONS, 0) == 2
+        assert member.connection.read_to(COMMANDS, 0) == 0
+        member.connection.pause(0, DECISIONS)
+        world.append("decisions", 0, b"d2")
+        world.append("queue", 0, b"q0")
+        member.awaits(b"d1", b"q0")
+        member.stays_quiet()
+        member.connection.resume(0, DECISIONS)
+        member.awaits(b"d1", b"q0", b"d2")
+        member.connection.close()
+
+    def test_a_decision_passes_what_has_arrived_before_it(self, world: World, member: Member) -> None:
+        """An operator turns a queue off just when it is long."""
+        many = [b"%d" % number for number in range(3_000)]
+        world.append("queue", 0, *many)
+        world.append("commands", 0, *many)
+        member.connection.open(0, START)
+        until(lambda: (member.poll(2), len(member.got) >= 10)[1])
+        world.append("decisions", 0, b"off")
+        until(lambda: (member.poll(2), b"off" in member.values())[1])
+        assert len(member.got) < 6_000
+        until(lambda: (member.poll(), len(member.got) == 6_001)[1])
+        assert sorted(member.values(), key=bytes) == sorted([*many, *many, b"off"])  # type: ignore[arg-type]  # all have values
+        member.connection.close()
+
+    def test_decisions_of_a_dropped_partition_are_not_read(self, world: World, member: Member) -> None:
+        member.connection.open(0, START)
+        member.connection.open(1, START)
+        world.append("decisions", 0, b"d0")
+        member.awaits(b"d0")
+        member.connection.drop(0)
+        world.append("decisions", 0, b"d1")
+        world.append("decisions", 1, b"d2")
+        member.awaits(b"d0", b"d2")
+        member.stays_quiet()
+        member.connection.open(0, Positions(0, 0, 1))
+        member.awaits(b"d0", b"d2", b"d1")
         member.connection.close()
 
     def test_a_dropped_partition_is_silent_and_the_others_flow(self, world: World, member: Member) -> None:
@@ -474,22 +523,22 @@ class ConnectionContract:
         member.connection.close()
 
     def test_topics_have_identities(self, world: World, member: Member) -> None:
-        """Of the queue, the commands and the state; the same for every member, another for every topic."""
+        """Of the queue, the commands, the decisions and the state; the same for every member, another for every topic."""
         ids = member.connection.topic_ids()
-        assert ids.keys() == {world.topic(kind) for kind in ("queue", "commands", "state")}
-        assert len(set(ids.values())) == 3
+        assert ids.keys() == {world.topic(kind) for kind in ("queue", "commands", "decisions", "state")}
+        assert len(set(ids.values())) == 4
         assert world.connect().topic_ids() == ids
         member.connection.close()
 
     def test_the_end_of_a_queue_counts_what_is_there(self, world: World, member: Member) -> None:
         """A tick may only count when nothing is left to read."""
-        assert member.connection.queue_end(0) == 0
+        assert member.connection.end(QUEUE, 0) == 0
         world.append("queue", 0, b"0", b"1")
-        assert member.connection.queue_end(0) == 2
-        assert member.connection.queue_end(1) == 0
-        assert member.connection.commands_end(0) == 0
+        assert member.connection.end(QUEUE, 0) == 2
+        assert member.connection.end(QUEUE, 1) == 0
+        assert member.connection.end(COMMANDS, 0) == 0
         world.append("commands", 0, b"0")
-        assert (member.connection.queue_end(0), member.connection.commands_end(0)) == (2, 1)
+        assert (member.connection.end(QUEUE, 0), member.connection.end(COMMANDS, 0)) == (2, 1)
         member.connection.close()
 
     def test_what_was_read_reaches_the_end_whatever_hides_there(self, world: World, member: Member) -> None:
@@ -498,8 +547,8 @@ class ConnectionContract:
         queue = world.topic("queue")
         member.connection.commit([Out(queue, 0, b"k", b"1"), Out(queue, 0, b"k", b"2")], {0: 0})
         member.awaits(b"1", b"2")
-        until(lambda: (member.poll(), member.connection.queue_read_to(0) == member.connection.queue_end(0))[1])
-        assert member.connection.queue_read_to(0) >= 2
+        until(lambda: (member.poll(), member.connection.read_to(QUEUE, 0) == member.connection.end(QUEUE, 0))[1])
+        assert member.connection.read_to(QUEUE, 0) >= 2
         member.connection.close()
 
     def test_what_was_read_of_commands_is_known_by_itself(self, world: World, member: Member) -> None:
@@ -507,9 +556,9 @@ class ConnectionContract:
         commands = world.topic("commands")
         member.connection.commit([Out(commands, 0, b"k", b"1")], {0: 0})
         member.awaits(b"1")
-        until(lambda: (member.poll(), member.connection.commands_read_to(0) == member.connection.commands_end(0))[1])
-        assert member.connection.commands_read_to(0) >= 1
-        assert member.connection.queue_read_to(0) == 0
+        until(lambda: (member.poll(), member.connection.read_to(COMMANDS, 0) == member.connection.end(COMMANDS, 0))[1])
+        assert member.connection.read_to(COMMANDS, 0) >= 1
+        assert member.connection.read_to(QUEUE, 0) == 0
         member.connection.close()
 
     # -- restrictions -------------------------------------------------------------------------------------------------
@@ -566,7 +615,7 @@ class ConnectionContract:
         with pytest.raises(LogError, match="nobody"):
             connection.topic_ids()
         with pytest.raises(LogError):
-            connection.queue_end(0)
+            connection.end(QUEUE, 0)
         connection.close()
 
     def test_what_is_not_owned_is_not_opened(self, world: World, member: Member) -> None:
@@ -619,15 +668,15 @@ class ConnectionContract:
     def test_what_was_read_is_not_known_before_the_end_was_reached(self, world: World, member: Member) -> None:
         """Nor, when it is opened anew, of what flows from there."""
         world.append("queue", 0, b"0", b"1")
-        assert member.connection.queue_read_to(0) == 0
+        assert member.connection.read_to(QUEUE, 0) == 0
         for _ in range(2):
             member.connection.open(0, START)
-            assert member.connection.queue_read_to(0) == 0
+            assert member.connection.read_to(QUEUE, 0) == 0
             member.awaits(b"0", b"1")
-            until(lambda: (member.poll(), member.connection.queue_read_to(0) == 2)[1])
+            until(lambda: (member.poll(), member.connection.read_to(QUEUE, 0) == 2)[1])
             member.got.clear()
         member.connection.drop(0)
-        assert member.connection.queue_read_to(0) == 0
+        assert member.connection.read_to(QUEUE, 0) == 0
         member.connection.close()
 
     def test_a_record_too_large_to_be_sent_names_its_topic(self, world: World, member: Member) -> None:

@@ -12,9 +12,9 @@ import pytest
 from conversations import WorkerSettings
 from conversations.ports import Out
 from conversations.protocol import codes, rows
-from conversations.protocol.command import Settle, Source, encode_command, to_partition
+from conversations.protocol.command import Settle, Source, encode_command, to_partition, topic_for
 from conversations.protocol.endpoint import Endpoint
-from conversations.protocol.topics import COMMANDS, QUEUE, events_topic, service_topic
+from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, events_topic, service_topic
 from conversations.testing.reading import dead_letters, visible
 from conversations.worker import Worker, dispatch, inbound, intake, partition_commands, rollbacks
 from tests.crashes.support.mortal_workers import Job, MortalService, die, until
@@ -78,7 +78,7 @@ def test_a_record_that_cannot_be_taken_is_set_aside(mortal: MortalService, monke
 
 
 @pytest.mark.parametrize("headers", [[("\udcff", b"x")], [("dialog", b"x"), ("\udcff", b"x")]])
-@pytest.mark.parametrize("kind", [QUEUE, COMMANDS])
+@pytest.mark.parametrize("kind", [QUEUE, COMMANDS, DECISIONS])
 def test_a_record_with_a_header_that_cannot_be_read_is_set_aside(
     mortal: MortalService, kind: str, headers: list[tuple[str, bytes]]
 ) -> None:
@@ -97,7 +97,7 @@ def test_a_letter_before_the_first_record_is_not_open(mortal: MortalService, off
     command = to_partition(
         (0, 1), Settle((Source("QUEUE", offset),), "done"), "operator", bytes(16), mortal.broker.clock.now()
     )
-    throw(mortal, COMMANDS, command.key.encode(), encode_command(command))
+    throw(mortal, topic_for(command), command.key.encode(), encode_command(command))
     mortal.send(Job(n=1))
     works_on(mortal, mortal.worker(), 1)
     (letter,) = dead_letters(mortal.broker, "slow")
@@ -111,7 +111,7 @@ def test_a_command_that_cannot_be_carried_out_is_refused_and_undone(
     command = to_partition((0, 1), Settle((), "done"), "operator", bytes(16), mortal.broker.clock.now())
     value = encode_command(command)
     mortal.send(Job(n=1))
-    throw(mortal, COMMANDS, command.key.encode(), value)
+    throw(mortal, DECISIONS, command.key.encode(), value)
     mortal.send(Job(n=2))
     breaks(monkeypatch, partition_commands, "prepare_settling")
     works_on(mortal, mortal.worker(), 2)
@@ -175,7 +175,7 @@ def test_a_command_that_kills_its_process_is_refused_after_its_deaths(
     command = to_partition((0, 1), Settle((), "done"), "operator", bytes(16), mortal.broker.clock.now())
     value = encode_command(command)
     mortal.send(Job(n=1))
-    throw(mortal, COMMANDS, command.key.encode(), value)
+    throw(mortal, DECISIONS, command.key.encode(), value)
 
     def kill(*_: object) -> None:
         raise _Killed

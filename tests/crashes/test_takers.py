@@ -295,7 +295,7 @@ def test_an_error_whose_handler_kills_is_given_up_on(mortal: MortalService, monk
             killer.append(item.active.identity)
         return bool(item.handler) and killer[-1] == killer[0]
 
-    Deadly(monkeypatch, b"")._wrap(dispatch, "_call", kills)
+    Deadly(monkeypatch, b"")._wrap(dispatch, "call_of", kills)
     events = events_topic(mortal.broker.namespace)
     deaths, worker = live_and_die(
         mortal,
@@ -384,9 +384,9 @@ def test_a_healthy_partition_of_the_same_worker_goes_on_meanwhile(monkeypatch: p
     held: list[int] = []
     pause = MemoryConnection.pause
 
-    def pausing(connection: MemoryConnection, partition: int, *, commands: bool = False) -> None:
+    def pausing(connection: MemoryConnection, partition: int, kind: str = QUEUE) -> None:
         held.append(partition)
-        pause(connection, partition, commands=commands)
+        pause(connection, partition, kind)
 
     monkeypatch.setattr(MemoryConnection, "pause", pausing)
     total = mortal.waiting_in_queue()

@@ -60,6 +60,7 @@ ATTACKS = (
     Attack("unique names that would clear the decoder's caches", "tests/properties/test_envelope_codec.py::test_caches_of_the_decoder_stay_bounded"),
     Attack("a record that makes a service write to another service", decision=_OUTSIDE),
     Attack("a queue turned off in the name of another operator", decision=_OUTSIDE),
+    Attack("a queue turned off by a client that may write commands", "tests/rights/test_printed_roles.py::test_who_may_write_commands_may_not_decide"),
     Attack("a line break in the reason for turning a queue off", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
     Attack("a line break in a body that an exception repeats", f"{_TEXT}no_line_of_a_text_log_is_forged_and_none_steers_a_terminal"),
     Attack("ESC in a body or an exception that a command lists", _SHOWN),

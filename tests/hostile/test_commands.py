@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 
 ELSEWHERE = {
     "run": "no result but its log: test_text",
+    "forward": "needs a second cluster: tests/acceptance/test_two_clusters.py",
     "demo": "its own broker, and data that comes with the package",
     "broker start": "no Kafka of anybody's",
     "broker stop": "no Kafka of anybody's",
@@ -66,21 +67,17 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 1, ("status",)
     yield 1, ("why", str(planted.dialog))
     yield 2, ("why", "\x1b[31m\nerror: forged")
+    yield from sending_calls(str(planted.odd))
     yield from doctor_calls(planted)
     yield 0, ("events",)
     yield 2, ("events", "--service", "\x1b[31m\nerror: forged")
+    yield from route_calls(planted)
     yield 1, ("queue", "show")
     yield 2, ("queue", "show", "\x1b[31m\nerror: forged")
     yield 0, ("queue", "off", "desk", "--dry-run")
     yield 1, ("queue", "off", "desk", *WHY, "--wait", "0.5")
     yield 1, ("queue", "on", "desk", *WHY, "--wait", "0.5")
-    yield 0, ("redrive", "plan", "--out", str(out / "plan.json"))
-    yield 0, ("redrive", "start", str(out / "plan.json"), "--dry-run")
-    yield 2, ("redrive", "resume", str(out / "plan.json"), *WHY)
-    yield 0, ("redrive", "stop", REDRIVE, *WHY)
-    planted.event(json.dumps({"event": "REDRIVE_ENDED", "redrive": REDRIVE, "by": "a", "end": "\x1b[2J\nerror: forged", "outcomes": {"\x9b2J": 1}}).encode())  # fmt: skip
-    yield 0, ("redrive", "watch", REDRIVE)
-    yield 0, ("redrive", "list")
+    yield from redrive_calls(planted, out)
     yield 0, ("check", "tests.hostile.test_commands:desk", "--catalog")
     yield 0, ("check", "tests.acceptance.services.fragile:asker")
     yield 0, ("apply", "tests.hostile.test_commands:desk", "--partitions", "1")
@@ -95,7 +92,33 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield from other_calls(out)
 
 
+def route_calls(planted: Planted) -> Iterator[tuple[int, tuple[str, ...]]]:
+    yield 0, ("route", "list")
+    yield 2, ("route", "add", "desk", "--cluster", "emea", "--at", "127.0.0.1:1")
+    yield 2, ("route", "add", "far", "--cluster", "\x1b[31m\nerror: forged", "--at", "127.0.0.1:1")
+    yield 2, ("route", "remove", "\x1b[31m\nerror: forged")
+    yield 0, ("transmission", "list")
+    yield 2, ("transmission", "list", "--service", "\x1b[31m\nerror: forged")
+    yield 0, ("transmission", "list", "--dialog", str(planted.odd))
+
+
+def redrive_calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    yield 0, ("redrive", "plan", "--out", str(out / "plan.json"))
+    yield 0, ("redrive", "start", str(out / "plan.json"), "--dry-run")
+    yield 0, ("redrive", "show", str(out / "plan.json"))
+    yield 2, ("redrive", "resume", str(out / "plan.json"), *WHY)
+    yield 2, ("redrive", "start", "\x1b[31m\nerror: forged", *WHY)
+    yield 1, ("dead-letters", "groups")
+    yield 2, ("dead-letters", "note", "--exception", "\x1b[31m\nerror: forged", *WHY)
+    yield 0, ("redrive", "stop", REDRIVE, *WHY)
+    planted.event(json.dumps({"event": "REDRIVE_ENDED", "redrive": REDRIVE, "by": "a", "end": "\x1b[2J\nerror: forged", "outcomes": {"\x9b2J": 1}}).encode())  # fmt: skip
+    yield 0, ("redrive", "watch", REDRIVE)
+    yield 0, ("redrive", "list")
+
+
 def other_calls(out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
+    yield 0, ("queue", "abort", "desk", "--dry-run")
+    yield 2, ("queue", "abort", "\x1b[31m\nerror: forged", "--dry-run")
     yield 0, ("journal",)
     yield 0, ("journal", "--since", "1h", "--by", "\x1b[31m\nerror: forged")
     yield 2, ("journal", "--since", "\x1b[31m\nerror: forged")
@@ -103,6 +126,17 @@ def other_calls(out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("users", "list", *at)
     yield 2, ("users", "add", "\x1b[31m\nerror: forged", *at)
     yield 2, ("users", "remove", "\x1b[31m\nerror: forged", *at)
+
+
+def sending_calls(odd: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    forged = "\x1b[31m\nerror: forged"
+    yield 0, ("timers",)
+    yield 2, ("timers", forged)
+    for command in ("send", "request"):
+        yield 2, (command, "desk", forged, "--contract", forged, "--from", "desk", "--body", "{}")
+        yield 2, (command, forged, "Note", "--contract", "Notes", "--from", forged, "--body", forged)
+        yield 2, (command, "desk", "Note", forged, "--contract", "Notes", "--from", "desk")
+    yield 2, ("send", "clerk", "Note", "--from", "desk", "--dialog", odd, "--body", "{}")
 
 
 def doctor_calls(planted: Planted) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -85,14 +85,25 @@ def desk(planted: Planted, tmp_path: Path) -> Iterator[Desk]:
     with Live(planted.kafka, tmp_path, every=0.1) as live:
         assert live.look_now(60), live.progress.trouble
         assert live.progress.trouble == ""
-        yield Desk(planted.kafka, live, None, None, Redrives(live, tmp_path))
+        yield Desk(planted.kafka, live, None, None, Redrives(live))
 
 
 def pages(planted: Planted) -> Iterator[tuple[str, bytes, int]]:
     """Yield the path and the query of pages, and the status that each must have."""
     yield from (
         (f"/{name}", b"", 200)
-        for name in ("", "dialogs", "letters", "retries", "detached", "queues", "redrives", "events", "journal")
+        for name in (
+            "",
+            "dialogs",
+            "letters",
+            "retries",
+            "detached",
+            "queues",
+            "redrives",
+            "charts",
+            "events",
+            "journal",
+        )
     )
     yield "/dialogs", b"waits=1&failed=1", 200
     for text in (
@@ -117,6 +128,7 @@ def pages(planted: Planted) -> Iterator[tuple[str, bytes, int]]:
     yield f"/letters/{planted.letter}/edit", b"", 200
     yield "/letters/of", b"service=desk&exception=" + quote(MARKUP).encode() + b"&what=%00&since=99999999999999", 200
     yield f"/redrives/{REDRIVE}", b"", 200
+    yield "/redrives/rd-7", b"", 200
     name = MARKUP.replace("/", "")
     for path in (f"/dialogs/{name}", f"/letters/{name}", f"/queues/{name}", f"/redrives/{name}", f"/{name}"):
         yield path, b"", 404
@@ -179,6 +191,7 @@ def test_no_page_tells_a_viewer_what_a_body_says(planted: Planted, desk: Desk) -
         "/letters/of",
         f"/letters/{letter}",
         "/events",
+        "/journal",
         f"/dialogs/{dialog}",
         f"/dialogs/{dialog}/why",
     ]

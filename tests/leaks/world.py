@@ -22,11 +22,12 @@ from conversations.protocol.command import (
     encode_command,
     pool_id,
     to_partition,
+    topic_for,
 )
 from conversations.protocol.command import Command as Asked
 from conversations.protocol.endpoint import SECOND
 from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
-from conversations.protocol.topics import COMMANDS, QUEUE, STATE, service_topic
+from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of, visible
 from tests.leaks.services import TALK, Services
@@ -81,7 +82,7 @@ class World(AbstractContextManager["World"]):
         group, reuse = f"pool:{key}", Reuse("desk", TALK.name, max_age=60 * SECOND, max_messages=1)
         number = self.random.randbytes(16)
         asked = Asked(number, pool_id(group), True, group, "", "ada", self.sim.clock.now(), (reuse, *sends))
-        self.sim.broker.append_keyed("caller", COMMANDS, group.encode(), encode_command(asked))
+        self.sim.broker.append_keyed("caller", topic_for(asked), group.encode(), encode_command(asked))
 
     def ask(self, conversation: UUID, *operations: Operation) -> None:
         """Let a client of the caller speak on its dialog."""
@@ -101,7 +102,7 @@ class World(AbstractContextManager["World"]):
         asked = Asked(
             number, conversation.bytes, service == "caller", name, "", "ada", self.sim.clock.now(), operations
         )
-        self.sim.broker.append_keyed(service, COMMANDS, name.encode(), encode_command(asked))
+        self.sim.broker.append_keyed(service, topic_for(asked), name.encode(), encode_command(asked))
 
     # -- what goes wrong --------------------------------------------------------------------------------------------
 
@@ -145,13 +146,13 @@ class World(AbstractContextManager["World"]):
         return found
 
     def left(self) -> list[str]:
-        """Describe each row that a state table has, except the row of the partition itself."""
+        """Describe each row that a state table has, except the rows of the partition itself."""
         return [
             f"{service}, partition {number}: row {key[:1].decode()} {self._of(key)}"
             for service in SERVICES
             for number, table in enumerate(state_of(self.sim.broker, service))
             for key in table
-            if key != rows.PARTITION
+            if key not in (rows.PARTITION, rows.DECIDED)
         ]
 
     def _of(self, key: bytes) -> str:
@@ -174,5 +175,5 @@ class World(AbstractContextManager["World"]):
             for number in range(PARTITIONS):
                 where, name = (number, PARTITIONS), self.random.randbytes(16)
                 command = to_partition(where, Tick(), service, name, self.sim.clock.now())
-                self.sim.broker.append_keyed(service, COMMANDS, command.key.encode(), encode_command(command))
+                self.sim.broker.append_keyed(service, topic_for(command), command.key.encode(), encode_command(command))
         self.sim.run()

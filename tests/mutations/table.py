@@ -32,6 +32,7 @@ class Mutation:
         return self.test.startswith(f"{RULES}/")
 
 
+_FRAGMENTS = "tests/simulation/test_fragments.py::test_"
 _OWNERS = f"{RULES}/test_owners.py::test_"
 _RESTORING = f"{RULES}/test_restoring.py::test_"
 _COPY = f"{_RESTORING}a_stale_local_copy_is_built_anew"
@@ -50,10 +51,13 @@ _INSPECTION = "tests/unit/stores/test_inspection.py::test_"
 _HANDSHAKE = "tests/unit/kafka/test_handshake.py::test_"
 _LIFETIMES = "tests/simulation/test_lifetimes.py::test_"
 _ROLES = "tests/rights/test_printed_roles.py::test_"
+_REDRIVES = "tests/unit/ops/test_redrive_records.py::test_"
 _WEB = "tests/unit/ops/web/"
 _LAST_WORDS = "tests/simulation/test_last_words.py::test_"
+_WHY = "tests/unit/ops/test_why.py::test_"
 _METRICS = "tests/simulation/test_metrics.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
+_DECIDING = "tests/simulation/test_decisions_topic.py::test_"
 _ENDS = "tests/simulation/test_ends.py::test_"
 _PARKING = "tests/simulation/test_parking.py::test_"
 _TAKERS = "tests/crashes/test_takers.py::test_"
@@ -915,7 +919,7 @@ MUTATIONS = (
     Mutation("486-a-refused-command-names-no-right", f"{_ROLES}a_client_names_the_right_that_is_missing[1]"),
     Mutation("487-an-operator-may-not-record", f"{_ROLES}an_operator_needs_its_rights"),
     Mutation("488-apply-may-not-see-topics", f"{_ROLES}apply_needs_its_rights"),
-    Mutation("489-spark-may-not-see-commands", "tests/spark/test_least_rights.py::test_spark_needs_its_rights"),
+    Mutation("489-spark-may-not-read-letters", "tests/spark/test_least_rights.py::test_spark_needs_its_rights"),
     Mutation("492-a-viewer-acts", f"{_WEB}test_guard.py::test_a_viewer_changes_nothing_whatever_the_page_does[POST]"),
     Mutation("493-a-form-without-its-token", f"{_WEB}test_application.py::test_no_page_that_changes_something_is_open"),
     Mutation(
@@ -968,5 +972,274 @@ MUTATIONS = (
     Mutation(
         "491-a-page-waits-for-the-receipt-of-its-head",
         f"{_WEB}test_server.py::test_what_is_written_to_a_connection_leaves_at_once",
+    ),
+    Mutation(
+        "520-a-partition-without-an-owner-is-set-aside-too",
+        f"{_WHY}a_partition_that_is_set_aside_and_an_open_transaction_are_causes",
+    ),
+    Mutation(
+        "521-an-open-transaction-has-no-cause",
+        f"{_WHY}a_partition_that_is_set_aside_and_an_open_transaction_are_causes",
+    ),
+    Mutation(
+        "522-a-dialog-of-a-pool-waits-for-the-one-behind-it",
+        f"{_WHY}a_dialog_of_a_pool_waits_for_the_one_before_it",
+    ),
+    Mutation("523-a-secret-of-the-command-line-is-printed", f"{_WHY}a_printed_command_has_the_options_but_no_secret"),
+    Mutation(
+        "540-a-run-that-was-taken-over-goes-on",
+        "tests/acceptance/test_redrive.py::test_of_two_runs_of_one_plan_only_one_gives_letters_back",
+    ),
+    Mutation(
+        "541-a-lost-run-is-believed",
+        f"{_REDRIVES}the_last_run_owns_the_redrive_and_what_a_lost_run_writes_later_is_left_out",
+    ),
+    Mutation(
+        "542-a-regression-is-not-seen",
+        "tests/unit/ops/test_notes.py::test_a_group_regresses_when_a_message_fails_after_it_was_mended[known2-regressed]",
+    ),
+    Mutation(
+        "543-a-plan-is-mixed-with-an-earlier-one",
+        f"{_REDRIVES}a_plan_that_is_written_again_is_never_mixed_with_the_first_one",
+    ),
+    Mutation("530-decisions-through-commands", f"{_DECIDING}a_client_turns_no_queue_off"),
+    Mutation("531-commands-through-decisions", f"{_DECIDING}an_operator_speaks_for_no_client"),
+    Mutation(
+        "532-the-position-of-decisions-is-not-kept", f"{_DECIDING}a_decision_is_carried_out_once_though_workers_die"
+    ),
+    Mutation("533-decisions-wait-for-commands", f"{_DECIDING}a_decision_does_not_wait_for_a_flood_of_commands"),
+    Mutation(
+        "534-a-misrouted-decision-is-carried-out",
+        f"{_DECIDING}a_decision_in_a_wrong_partition_is_refused_and_not_forwarded",
+    ),
+    Mutation(
+        "535-a-broker-makes-the-topic",
+        "tests/integration/kafka/test_decisions_topic.py::test_a_namespace_of_an_older_release_needs_apply_once",
+    ),
+    Mutation(
+        "500-a-handler-begins-a-trace-of-its-own",
+        "tests/simulation/test_traces.py::test_a_dialog_and_the_dialogs_it_begins_are_one_trace",
+    ),
+    Mutation(
+        "501-what-a-handler-sends-has-no-trace",
+        "tests/simulation/test_traces.py::test_a_dialog_and_the_dialogs_it_begins_are_one_trace",
+    ),
+    Mutation(
+        "502-any-traceparent-is-believed",
+        "tests/unit/test_tracing.py::test_a_malformed_or_huge_parent_is_none[parent12]",
+    ),
+    Mutation(
+        "503-an-edited-message-loses-its-trace",
+        "tests/simulation/test_traces.py::test_an_edited_message_keeps_its_trace",
+    ),
+    Mutation(
+        "504-a-delayed-envelope-loses-its-trace",
+        "tests/simulation/test_traces.py::test_an_envelope_that_waits_for_its_destination_keeps_its_trace",
+    ),
+    Mutation(
+        "505-the-trace-of-a-timer-stays",
+        "tests/simulation/test_traces.py::test_the_trace_of_a_timer_goes_with_its_dialog",
+    ),
+    Mutation(
+        "506-a-failed-span-fails-the-handler",
+        "tests/simulation/test_traces.py::test_a_span_processor_that_fails_fails_no_handler",
+    ),
+    Mutation(
+        "507-a-line-of-a-handler-has-only-its-conversation",
+        "tests/unit/test_logs.py::test_a_handler_and_the_worker_write_the_fields_of_the_dialog_and_no_body",
+    ),
+    Mutation(
+        "508-the-fields-of-another-dialog",
+        "tests/unit/test_logs.py::test_lines_for_programs_are_objects_with_what_the_record_was_given",
+    ),
+    Mutation(
+        "509-the-format-of-log-lines-is-not-read",
+        "tests/acceptance/test_run.py::test_a_setting_makes_every_log_line_an_object",
+    ),
+    Mutation(
+        "510-a-timer-outlives-its-side",
+        "tests/unit/ops/test_timers.py::test_a_timer_comes_with_its_side_and_goes_with_it",
+    ),
+    Mutation(
+        "511-no-timer-is-overdue", "tests/unit/ops/test_timers.py::test_a_timer_comes_with_its_side_and_goes_with_it"
+    ),
+    Mutation(
+        "512-a-missing-field-fits",
+        "tests/unit/ops/test_json_shapes.py::test_a_fault_is_named_with_its_field[body2-lines is missing]",
+    ),
+    Mutation(
+        "513-a-body-without-a-schema-is-bytes",
+        "tests/unit/ops/test_json_shapes.py::test_a_service_of_the_catalog_checks_bodies",
+    ),
+    Mutation(
+        "386-the-brake-stops-what-an-operator-gave-back",
+        "tests/simulation/test_brake.py::test_a_message_that_an_operator_gives_back_is_tried_at_once_and_turns_the_brake_off",
+    ),
+    Mutation(
+        "387-a-braked-failure-is-not-told-to-the-operator",
+        "tests/simulation/test_brake.py::test_a_message_that_an_operator_gives_back_is_tried_at_once_and_turns_the_brake_off",
+    ),
+    Mutation(
+        "388-a-carrier-does-not-fence-the-one-before-it",
+        "tests/integration/kafka/test_forwarder.py::test_a_carrier_whose_partition_has_another_one_appends_nothing",
+    ),
+    Mutation(
+        "389-a-forwarder-begins-before-its-position",
+        "tests/integration/kafka/test_forwarder.py::test_forwarders_that_end_and_begin_again_repeat_nothing",
+    ),
+    Mutation(
+        "390-a-route-is-not-looked-at",
+        "tests/unit/worker/test_destinations.py::test_envelopes_for_another_cluster_go_into_its_transmission_topic",
+    ),
+    Mutation(
+        "391-the-wait-does-not-grow",
+        "tests/simulation/test_two_clusters.py::test_the_waits_are_those_of_service_broker_and_begin_anew_with_the_first_success",
+    ),
+    Mutation(
+        "392-an-acknowledgement-does-not-begin-anew",
+        "tests/simulation/test_two_clusters.py::test_an_acknowledgement_of_a_part_begins_anew",
+    ),
+    Mutation(
+        "393-a-target-keeps-nothing-for-another-cluster",
+        "tests/simulation/test_two_clusters.py::test_what_the_target_sends_is_transmitted_again",
+    ),
+    Mutation(
+        "394-an-error-is-not-kept-for-another-cluster",
+        "tests/simulation/test_two_clusters.py::test_a_lost_error_of_the_application_is_transmitted_again",
+    ),
+    Mutation(
+        "395-a-closed-side-answers-another-cluster-once",
+        "tests/simulation/test_two_clusters.py::test_a_closed_side_answers_each_late_message_of_another_cluster",
+    ),
+    Mutation(
+        "396-a-gap-breaks-a-dialog-between-clusters",
+        "tests/simulation/test_two_clusters.py::test_a_gap_breaks_no_dialog_between_clusters",
+    ),
+    Mutation(
+        "397-an-old-question-is-answered",
+        "tests/unit/protocol/test_endpoint.py::test_a_question_that_is_older_than_an_acknowledgement_is_not_answered",
+    ),
+    Mutation(
+        "536-the-routes-of-the-first-connection",
+        "tests/simulation/test_two_clusters.py::test_a_worker_that_has_joined_again_knows_which_services_are_on_another_cluster",
+    ),
+    Mutation(
+        "398-a-wrong-checksum-is-accepted",
+        "tests/simulation/test_damaged_records.py::test_each_byte_wrong_is_discarded_on_an_open_dialog[there]",
+    ),
+    Mutation(
+        "399-a-record-from-afar-needs-no-checksum",
+        "tests/simulation/test_damaged_records.py::test_a_record_from_another_cluster_without_a_header_is_discarded[no checksum]",
+    ),
+    Mutation(
+        "400-what-is-not-sealed-is-accepted",
+        "tests/simulation/test_sealed_records.py::test_a_forgery_begins_no_dialog[unsealed]",
+    ),
+    Mutation(
+        "401-a-nonce-is-used-twice",
+        "tests/unit/test_sealing.py::test_each_seal_has_a_nonce_of_its_own",
+    ),
+    Mutation(
+        "402-both-directions-have-one-key",
+        "tests/unit/test_sealing.py::test_a_key_of_the_cipher_belongs_to_one_dialog_and_one_direction",
+    ),
+    Mutation(
+        "403-the-key-of-the-record-is-not-sealed",
+        "tests/unit/test_sealing.py::test_so_is_the_key_of_the_record",
+    ),
+    Mutation(
+        "404-a-refused-record-is-kept-sealed",
+        "tests/simulation/test_sealed_records.py::test_what_a_refusing_topic_gives_back_is_kept_plain_and_sealed_anew",
+    ),
+    Mutation(
+        "517-the-reason-of-a-stop-is-lost",
+        "tests/acceptance/test_redrive.py::test_a_redrive_is_stopped_from_elsewhere_and_goes_on",
+    ),
+    Mutation(
+        "518-a-message-type-decides",
+        "tests/unit/ops/test_journal.py::test_who_is_a_person_or_the_policy_or_the_worker_and_never_a_type[fields0-policy-partition 1, Look]",
+    ),
+    Mutation(
+        "519-an-edited-body-is-not-checked-before",
+        "tests/acceptance/test_dead_letters.py::test_what_an_operator_may_get_wrong",
+    ),
+    Mutation(
+        "547-a-row-goes-with-the-first-fragments",
+        f"{_FRAGMENTS}a_dialog_that_breaks_in_the_middle_of_a_message_gives_it_back_whole",
+    ),
+    Mutation("548-what-is-held-is-sent-again", f"{_FRAGMENTS}only_a_lost_fragment_is_sent_again"),
+    Mutation(
+        "549-fragments-stay-after-their-message", f"{_FRAGMENTS}a_long_message_comes_whole_between_short_ones[False]"
+    ),
+    Mutation("550-any-fragment-may-follow", f"{_FRAGMENTS}what_is_not_the_next_fragment_breaks_the_dialog[wrong1]"),
+    Mutation(
+        "551-the-letter-has-only-the-last-fragment",
+        f"{_FRAGMENTS}the_dead_letter_of_a_long_message_is_whole[Then.SKIP]",
+    ),
+    Mutation(
+        "552-a-message-in-part-counts-as-accepted",
+        f"{_FRAGMENTS}a_dialog_that_breaks_in_the_middle_of_a_message_gives_it_back_whole",
+    ),
+    Mutation(
+        "553-a-message-has-no-largest-size", f"{_FRAGMENTS}what_is_not_the_next_fragment_breaks_the_dialog[wrong5]"
+    ),
+    Mutation(
+        "554-fragments-have-no-limit", f"{_FRAGMENTS}too_many_bytes_of_fragments_break_the_dialog_of_the_next_message"
+    ),
+    Mutation(
+        "555-fragments-without-a-keeper-are-dropped",
+        f"{_FRAGMENTS}fragments_of_a_sender_that_keeps_nothing_become_dead_letters_one_by_one",
+    ),
+    Mutation(
+        "556-fragments-are-forgotten-by-a-restart",
+        f"{_FRAGMENTS}a_long_message_survives_the_death_of_its_owner_in_the_middle",
+    ),
+    Mutation(
+        "514-a-missing-forwarder-is-no-reason",
+        "tests/unit/ops/test_transmission.py::test_the_reasons_of_a_peer_on_another_cluster",
+    ),
+    Mutation(
+        "515-a-lifetime-is-the-next-try",
+        "tests/unit/ops/test_transmission.py::test_on_one_cluster_nothing_is_tried_again_and_no_other_deadline_looks_like_it",
+    ),
+    Mutation(
+        "516-idle-connections-are-kept",
+        "tests/integration/kafka/test_forwarder_tells.py::test_idle_connections_are_closed_and_a_forwarder_goes_on",
+    ),
+    Mutation(
+        "524-an-outage-is-told-again-and-again",
+        "tests/integration/kafka/test_forwarder_tells.py::test_a_forwarder_tells_that_the_other_cluster_is_away_and_back",
+    ),
+    Mutation(
+        "525-a-cluster-that-is-away-is-no-cause",
+        "tests/unit/ops/test_why.py::test_a_way_to_another_cluster_without_a_forwarder_is_a_cause",
+    ),
+    Mutation(
+        "544-an-envelope-that-crossed-twice-is-no-mismatch",
+        "tests/acceptance/test_demo.py::test_check_finds_what_has_not_crossed_once[8]",
+    ),
+    Mutation(
+        "526-every-peer-is-accepted",
+        "tests/simulation/test_accepts_from.py::test_only_the_named_services_may_begin_dialogs",
+    ),
+    Mutation(
+        "527-a-route-is-known-for-ever",
+        "tests/unit/worker/test_destinations.py::test_the_way_to_another_cluster_follows_the_catalog_and_one_of_this_cluster_stays",
+    ),
+    Mutation(
+        "528-a-dialog-keeps-its-old-way",
+        "tests/integration/kafka/test_forwarder.py::test_dialogs_go_on_when_a_route_changes_while_their_worker_runs",
+    ),
+    Mutation(
+        "529-a-forwarder-needs-no-right-to-its-position",
+        "tests/rights/test_forwarder_rights.py::test_the_printed_rights_of_a_forwarder_are_enough_and_each_is_needed",
+    ),
+    Mutation(
+        "557-a-restored-side-transmits-again-at-once",
+        "tests/unit/protocol/test_endpoint.py::test_a_restored_side_does_not_transmit_again_before_its_time[0-14]",
+    ),
+    Mutation(
+        "558-a-restored-side-forgets-its-time",
+        "tests/unit/protocol/test_endpoint.py::test_a_restored_side_does_not_transmit_again_before_its_time[30000000-30]",
     ),
 )

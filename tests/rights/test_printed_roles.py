@@ -1,6 +1,8 @@
 """The rights that ``conversations acl`` prints for each role but the worker: enough on a Kafka that checks rights, over TLS, and each one needed."""
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,14 +15,18 @@ import pytest
 from conversations import Client, Kafka, Reader, Service
 from conversations.errors import ConversationError, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply, create_metrics_topic
+from conversations.kafka.commands import CommandProducer
 from conversations.kafka.follow import Follower
-from conversations.protocol.command import EndWithError
+from conversations.protocol import codes
+from conversations.protocol.command import EndWithError, Switch, encode_command, to_partition
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.topics import catalog_topic, metrics_topic, retry_topic
+from conversations.protocol.topics import catalog_topic, events_topic, retry_topic
 from conversations.worker import Worker
 from conversations_ops.operate.dialog_ends import finish
 from conversations_ops.operate.dialogs import sides_of
+from conversations_ops.operate.notes import About, note
 from conversations_ops.operate.open_letters import Request
+from conversations_ops.operate.queues import queues, turn
 from conversations_ops.operate.rights import ROLES, rights_of
 from conversations_ops.read_model.projector import current
 from conversations_ops.why.collected import facts_of
@@ -37,7 +43,9 @@ ASKER: Service[Tally] = Service("asker", initiates=[ASKING], state=Tally)
 RETRYING = ServiceDeclaration(
     "clerk", accepts={ASKING.name: {"initiator": ["Ask"], "target": ["Answer"]}}, retries=["5s"]
 )
-TESTED_ELSEWHERE = {"worker": "test_printed_rights.py", "spark": "tests/spark/test_least_rights.py"}
+TESTED_ELSEWHERE = {"worker": "test_printed_rights.py", "spark": "tests/spark/test_least_rights.py",
+    "forwarder": "test_forwarder_rights.py", "forwarder-there": "test_forwarder_rights.py",
+}  # fmt: skip
 
 
 def printed(namespace: str, role: str, *services: ServiceDeclaration) -> list[Right]:
@@ -129,7 +137,7 @@ def stepping(worker: Worker) -> Iterator[None]:
 
 @dataclass
 class Operating:
-    """An operator at work: finds out why a dialog does not go on, and ends it."""
+    """An operator at work: finds out why a dialog does not go on, notes it, and ends it."""
 
     restricted: RestrictedService
     asked: list[int] = field(default_factory=list)
@@ -142,6 +150,7 @@ class Operating:
         kafka = self.restricted.secured(USER)
         with TemporaryDirectory() as model, current(kafka, lambda done, total: None, Path(model)) as file:
             facts_of(kafka, file, dialog.id)
+        note(kafka, About("clerk", "KeyError", "Question"), "test", "a test")
         (side,) = sides_of(kafka, dialog.id, "clerk")
         finish(kafka, side, EndWithError(1, "ended by the test"), Request("test", "a test", PATIENCE))
 
@@ -152,26 +161,49 @@ def test_an_operator_needs_its_rights(restricted: RestrictedService) -> None:
     others = printed(namespace, "operator", ServiceDeclaration("asker"), ServiceDeclaration("other"))
     rights = printed(namespace, "operator", clerk)
     alone = [it for it in others if it not in rights]
+    create_metrics_topic(restricted.kafka, 1)
     restricted.broker.grant(USER, alone)
     with stepping(restricted.guarded_worker()):
         check_each(restricted, Operating(restricted), rights)
     restricted.broker.take_away(USER, alone)
 
 
-def test_a_console_needs_what_an_operator_and_a_reader_need_and_reads_retries_and_metrics(
-    restricted: RestrictedService,
-) -> None:
+def test_who_may_write_commands_may_not_decide(restricted: RestrictedService) -> None:
+    """A client with its printed rights, which may also read events, cannot turn a queue off. An operator can."""
+    kafka, namespace, clerk = restricted.secured(USER), restricted.kafka.namespace, restricted.service().declaration()
+    decisions, commands = restricted.topic("decisions"), restricted.topic("commands")
+    client = [*printed(namespace, "client", clerk), ("READ", "TOPIC", events_topic(namespace))]
+    operator = printed(namespace, "operator", clerk)
+    assert ("WRITE", "TOPIC", commands) not in operator
+    assert not any(name == decisions and operation == "WRITE" for operation, _, name in restricted.rights)
+    off = Switch(on=False, reason="a stranger")
+    restricted.broker.grant(USER, client)
+    with stepping(restricted.guarded_worker()):
+        with pytest.raises(LogError, match=f"WRITE on topic {decisions} is missing"):
+            turn(kafka, "clerk", off, "somebody else", PATIENCE)
+        forged = to_partition((0, 1), off, "somebody else", os.urandom(16), time.time_ns() // 1_000)
+        producer = CommandProducer(kafka, "clerk")
+        producer.append(forged.key.encode(), encode_command(forged))
+        producer.close()
+        (refused,) = until(lambda: restricted.events("COMMAND_REFUSED"))
+        assert refused["code"] == codes.COMMAND_MISPLACED.number
+        assert f"decisions come through {decisions}, and this one came through {commands}" in refused["why"]
+        assert [it.off for it in queues(restricted.kafka, "clerk")] == [""]
+        restricted.broker.take_away(USER, client)
+        restricted.broker.grant(USER, operator)
+        turn(kafka, "clerk", off, "an operator", PATIENCE)
+        assert [(it.off, it.by) for it in queues(restricted.kafka, "clerk")] == [("operator", "an operator")]
+    restricted.broker.take_away(USER, operator)
+
+
+def test_a_console_needs_what_an_operator_and_a_reader_need_and_reads_retries(restricted: RestrictedService) -> None:
     namespace = restricted.kafka.namespace
     apply(restricted.kafka, [RETRYING], 1, 1)
-    create_metrics_topic(restricted.kafka, 1)
     rights = printed(namespace, "console", RETRYING)
     known = {*printed(namespace, "operator", RETRYING), *printed(namespace, "reader", RETRYING)}
     own = [it for it in rights if it not in known]
     assert known <= set(rights)
-    assert own == [
-        ("READ", "TOPIC", retry_topic(namespace, "clerk", "5s")),
-        ("READ", "TOPIC", metrics_topic(namespace)),
-    ]
+    assert own == [("READ", "TOPIC", retry_topic(namespace, "clerk", "5s"))]
 
     def use(_lost: Right | None) -> None:
         with Follower(restricted.secured(USER), [topic for _, _, topic in own]) as follower:

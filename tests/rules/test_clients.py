@@ -12,6 +12,7 @@ from conversations.errors import LogError
 from conversations.kafka import clients, transactions
 from conversations.kafka.follow import Follower
 from conversations.ports import Positions
+from conversations.protocol.topics import QUEUE
 from tests.integration.kafka.members import PARTITIONS, START, Member, topic, until
 from tests.rules.support.stepped_service import Asking, SteppedService
 
@@ -44,7 +45,7 @@ USES: list[Callable[[Member], object]] = [
     lambda member: member.connection.pause(0),
     lambda member: member.connection.resume(0),
     lambda member: member.connection.drop(0),
-    lambda member: member.connection.queue_read_to(0),
+    lambda member: member.connection.read_to(QUEUE, 0),
     lambda member: member.connection.close(),
 ]
 

@@ -16,6 +16,7 @@ from conversations.config import Kafka
 from conversations.kafka.clients import describe_topics
 from conversations.kafka.search import Search
 from conversations.protocol import rows
+from conversations.protocol.topics import QUEUE
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 from tests.integration.kafka.members import Member, restored, topic
@@ -219,7 +220,7 @@ def test_positions_of_the_row_win_over_the_groups_offsets(stepped: SteppedServic
     """Offsets of a group can be moved by anybody who may alter it, past messages nobody has read."""
     worked(stepped, stepped.worker(), 1, 2)
     Asking(stepped).ask(3)
-    alter_offset(stepped, stepped.workers[0].context.connection.queue_end(0))
+    alter_offset(stepped, stepped.workers[0].context.connection.end(QUEUE, 0))
     stepped.answered(stepped.open(stepped.worker()), 1, 2, 3)
 
 
@@ -254,7 +255,7 @@ def test_a_recreated_queue_stops_its_partition(stepped: SteppedService) -> None:
 def test_an_input_that_lost_its_beginning_stops_its_partition(stepped: SteppedService) -> None:
     """Reading on where the log begins now would lose what was deleted in between, without a word."""
     worked(stepped, stepped.worker(), 1, 2)
-    end = stepped.workers[0].context.connection.queue_end(0)
+    end = stepped.workers[0].context.connection.end(QUEUE, 0)
     Asking(stepped).ask(3)
     delete_before(stepped, "queue", end + 1)
     Asking(stepped).ask(4)

@@ -40,6 +40,15 @@ def test_the_compose_file_is_right(check: Callable[[checks.Found], Iterator[str]
         (checks.runs_commands_that_exist, "services/demo-flights/entrypoint/2", "conversations_ops.demo.flows", "no module"),
         (checks.names_variables_that_exist, "services/console/environment/CONVERSATIONS_TOKEN", "x", "no variable"),
         (checks.names_variables_that_exist, "services/console/environment/CONVERSATIONS_BOOTSTRAP", "kafka:9092", "no listener"),
+        (checks.has_images, "services/kafka-hangar/image", "apache/kafka:4.0.0", "kafka-hangar: the version is not that"),
+        (checks.has_kafkas_of_their_own, "services/kafka-hangar/environment/CLUSTER_ID", "a2Fma2EtZGlhbG9ncy1kZQ", "belongs to kafka"),
+        (checks.has_kafkas_of_their_own, "services/kafka-hangar/volumes/0", "kafka-data:/var/lib/kafka/data", "kafka-data belongs to"),
+        (checks.has_kafkas_of_their_own, "services/kafka-hangar/ports/0", "127.0.0.1:9096:9092", "clients of port 9096 to localhost:9095"),
+        (checks.has_a_forwarder_on_each_way, "services/forward-home/command/1", "hangar", "no forwarder carries from kafka-hangar:19092 to home"),
+        (checks.has_a_forwarder_on_each_way, "services/forward-home/command/1", "hangar", "no route of kafka-hangar:19092 leads to hangar"),
+        (checks.has_a_forwarder_on_each_way, "services/two-route-home/command/6", "kafka:9092", "no other Kafka is at kafka:9092"),
+        (checks.has_a_forwarder_on_each_way, "services/two-route-home/command/6", "kafka:9092", "no way leads back from kafka-hangar:19092"),
+        (checks.names_variables_that_exist, "services/two-aircraft-log/environment/CONVERSATIONS_BOOTSTRAP", "localhost:9095", "no listener"),
         (checks.publishes_ports_that_are_open, "services/demo-workers/ports/0", "8080:8080:8080", "open to the network"),
         (checks.publishes_ports_that_are_open, "services/demo-workers/ports/0", "127.0.0.1:9090:8080", "belongs to"),
         (checks.publishes_ports_that_are_open, "services/demo-workers/ports/0", "127.0.0.1:8080:8081", "does not listen on port 8081"),
@@ -74,6 +83,7 @@ def test_the_profiles_of_the_page_about_deployment_are_there() -> None:
     here = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
     there = {profile for it in COMPOSE["services"].values() for profile in it.get("profiles", [])}
-    assert set(re.findall(r"--profile (\w+)", here + page)) == there
-    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == there
+    assert set(re.findall(r"--profile ([\w-]+)", here + page)) == there
+    assert set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)) == there
+    assert set(re.findall(r"^#   (\S+) +\S", here, re.MULTILINE)) == there
     assert set(re.findall(r"run --rm (\S+)", block("docs/deployment.md 3"))) <= set(COMPOSE["services"])

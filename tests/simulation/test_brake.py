@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from conversations import Brake, Dialog, GiveUp, Limits, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
+from conversations.protocol.command import Action
 from conversations.protocol.topics import partition_of
 from conversations.testing import PeerDialog, Simulation
 from tests.simulation.support.services import ECHO, Say
-from tests.simulation.test_decisions import events
+from tests.simulation.test_decisions import by_hand, events
 from tests.simulation.test_parking import SECOND, Moody, texts
 
 BRAKE = Brake(dialogs=5, share=0.5)
@@ -62,6 +63,26 @@ def test_a_broken_deploy_does_not_dead_letter_the_day() -> None:
         well = [dialog for dialog in dialogs if dialog.error is None]
         assert len(well) >= 200 - given_up
         assert all(texts(dialog) == ["a", "b"] for dialog in well)
+        assert sim.parked("moody") == []
+        sim.check_invariants()
+
+
+def test_a_message_that_an_operator_gives_back_is_tried_at_once_and_turns_the_brake_off() -> None:
+    deployed = Deployed()
+    slow = replace(SETTINGS, brake=replace(BRAKE, probe=timedelta(hours=1)))
+    with Simulation(deployed.service, raise_failures=False, settings=slow) as sim:
+        talk(sim, 20, "a")
+        first, second, *_ = [it for it in sim.parked("moody") if not it.held]
+        tried = deployed.tried
+        sim.decide(first, by_hand(Action.RETRY))
+        sim.run()
+        assert deployed.tried == tried + 1, "the brake stays on, and the other messages wait"
+        assert events(sim, "BRAKE_OFF") == []
+        assert [event["outcome"] for event in events(sim, "RETURNED")] == ["failed"]
+        deployed.broken = False
+        sim.decide(second, by_hand(Action.RETRY))
+        sim.run()
+        assert len(events(sim, "BRAKE_OFF")) == 1
         assert sim.parked("moody") == []
         sim.check_invariants()
 

@@ -6,10 +6,19 @@ import pytest
 
 from conversations import Dialog, PeerError, Service
 from conversations.protocol import rows
-from conversations.protocol.command import Cleanup, Command, End, EndWithError, Operation, Report, encode_command
+from conversations.protocol.command import (
+    Cleanup,
+    Command,
+    End,
+    EndWithError,
+    Operation,
+    Report,
+    encode_command,
+    topic_for,
+)
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import endpoints, state_of
 from tests.simulation.support import records
@@ -42,7 +51,7 @@ def listener() -> Service[dict[str, Any]]:
 def ask(sim: Simulation, conversation: bytes, key: str, *operations: Operation, initiator: bool = False) -> None:
     """Ask the service as an operator does."""
     command = Command(COMMAND, conversation, initiator, key, "", "ada", sim.clock.now(), (*operations, Report()))
-    sim.broker.append_keyed("moody", COMMANDS, key.encode(), encode_command(command))
+    sim.broker.append_keyed("moody", topic_for(command), key.encode(), encode_command(command))
     sim.run()
 
 

@@ -8,8 +8,7 @@ from uuid import UUID
 import pytest
 
 from conversations import Dialog, Service
-from conversations.protocol.command import Command, Send, encode_command
-from conversations.protocol.topics import COMMANDS
+from conversations.protocol.command import Command, Send, encode_command, topic_for
 from conversations.testing import PeerDialog, Simulation
 from conversations.testing.reading import visible
 from tests.simulation.support import services
@@ -89,7 +88,7 @@ def pay(sim: Simulation, dialog: PeerDialog) -> None:
     command = Command(
         sim.chance.random.randbytes(16), conversation, True, dialog.id, "pay-1", "web", sim.clock.now(), (operation,)
     )
-    sim.broker.append_keyed("web", COMMANDS, dialog.id.encode(), encode_command(command))
+    sim.broker.append_keyed("web", topic_for(command), dialog.id.encode(), encode_command(command))
 
 
 @pytest.mark.parametrize("hours", [-23, 23])
@@ -105,7 +104,7 @@ def test_a_client_may_be_most_of_a_day_off(hours: int) -> None:
         command = Command(
             sim.chance.random.randbytes(16), conversation, True, dialog.id, "", "web", issued, (operation,)
         )
-        sim.broker.append_keyed("web", COMMANDS, dialog.id.encode(), encode_command(command))
+        sim.broker.append_keyed("web", topic_for(command), dialog.id.encode(), encode_command(command))
         sim.run()
         assert dialog.received() == [Total(total=1)]
 

@@ -9,9 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from conversations import Contract, Dialog, MessageType, PeerError, PoisonPolicy, Service
-from conversations.protocol.command import Cleanup, Command, encode_command
+from conversations.protocol.command import Cleanup, Command, encode_command, topic_for
 from conversations.protocol.envelope import Kind
-from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from tests.simulation.support import records, services
 from tests.simulation.support.services import COUNTING, ECHO, NOTICES, Add, Grumble, Heard, Say, Total
@@ -89,7 +88,7 @@ def test_a_cleanup_tells_nobody_and_nothing_begins_the_dialog_again() -> None:
         sim.run()
         told = len(records.queued(sim, "web"))
         cleanup = Command(b"c" * 16, UUID(dialog.id).bytes, False, dialog.id, "", "echo", sim.clock.now(), (Cleanup(),))
-        sim.broker.append_keyed("echo", COMMANDS, dialog.id.encode(), encode_command(cleanup))
+        sim.broker.append_keyed("echo", topic_for(cleanup), dialog.id.encode(), encode_command(cleanup))
         sim.run()
         records.replay(sim, "echo")
         sim.run()
@@ -127,7 +126,7 @@ def test_a_cleanup_keeps_the_bytes_of_what_is_parked_and_of_what_waits_for_its_d
         cleanup = Command(
             b"c" * 16, UUID(dialog.id).bytes, False, dialog.id, "", "shaky", sim.clock.now(), (Cleanup(),)
         )
-        sim.broker.append_keyed("shaky", COMMANDS, dialog.id.encode(), encode_command(cleanup))
+        sim.broker.append_keyed("shaky", topic_for(cleanup), dialog.id.encode(), encode_command(cleanup))
         sim.run()
         letters = [(letter.sequence, letter.reason) for letter in sim.dead_letters("shaky")]
         parked = [(2, "handler-failed"), (2, "parked-at-end"), (3, "parked-at-end")]

@@ -10,9 +10,8 @@ from uuid import UUID
 import pytest
 
 from conversations import Dialog, Service
-from conversations.protocol.command import Begin, Command, Operation, Send, encode_command
+from conversations.protocol.command import Begin, Command, Operation, Send, encode_command, topic_for
 from conversations.protocol.envelope import Kind
-from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from conversations.worker import groups
 from tests.simulation.support import records
@@ -39,7 +38,7 @@ def command(sim: Simulation, conversation: UUID, key: str, *operations: Operatio
     asked = Command(
         sim.chance.random.randbytes(16), conversation.bytes, True, key, "", service, sim.clock.now(), operations
     )
-    sim.broker.append_keyed(service, COMMANDS, key.encode(), encode_command(asked))
+    sim.broker.append_keyed(service, topic_for(asked), key.encode(), encode_command(asked))
 
 
 def said(sim: Simulation, peer: str) -> list[str]:

@@ -9,10 +9,20 @@ import pytest
 
 from conversations.ports import Out
 from conversations.protocol import rows
-from conversations.protocol.command import Begin, Cleanup, Command, End, EndWithError, Operation, Send, encode_command
+from conversations.protocol.command import (
+    Begin,
+    Cleanup,
+    Command,
+    End,
+    EndWithError,
+    Operation,
+    Send,
+    encode_command,
+    topic_for,
+)
 from conversations.protocol.contract import Resend
 from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
-from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import endpoints
 from tests.simulation.support import records
@@ -48,7 +58,7 @@ class Dialog:
             self.sim.chance.random.randbytes(16), self.conversation.bytes, service == "caller", key, "", service,
             self.sim.clock.now(), operations,
         )  # fmt: skip
-        self.sim.broker.append_keyed(service, COMMANDS, key.encode(), encode_command(command))
+        self.sim.broker.append_keyed(service, topic_for(command), key.encode(), encode_command(command))
 
     def do(self, service: str, *operations: Operation) -> None:
         """Let a side do something now."""

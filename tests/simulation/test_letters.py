@@ -6,7 +6,7 @@ import pytest
 
 from conversations import PoisonPolicy, Then
 from conversations.protocol import rows
-from conversations.protocol.command import Settle, Source, encode_command, to_partition
+from conversations.protocol.command import Settle, Source, encode_command, to_partition, topic_for
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
@@ -25,7 +25,7 @@ def open_letters(sim: Simulation) -> list[tuple[str, int]]:
 def settle(sim: Simulation, *offsets: int, topic: str = "QUEUE", outcome: str = "discarded") -> None:
     operation = Settle(tuple(Source(topic, offset) for offset in offsets), outcome, "test")
     command = to_partition((0, 1), operation, "me", sim.chance.random.randbytes(16), sim.clock.now())
-    sim.broker.append_keyed("moody", COMMANDS, command.key.encode(), encode_command(command))
+    sim.broker.append_keyed("moody", topic_for(command), command.key.encode(), encode_command(command))
     sim.run()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conversations import Dialog, Limits, PeerError, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
-from conversations.protocol.command import Action, Cleanup, Command, SetTimer, encode_command
+from conversations.protocol.command import Action, Cleanup, Command, SetTimer, encode_command, topic_for
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.parked import Parked
 from conversations.protocol.topics import COMMANDS
@@ -171,8 +171,8 @@ def test_a_timer_set_or_cancelled_does_not_stop_an_error_from_being_handled() ->
 
 def command(sim: Simulation, it: Parked, *operations: Any) -> None:
     own = bytes.fromhex(it.conversation.replace("-", ""))
-    value = encode_command(Command(b"x" * 16, own, it.initiator, it.key, "", "me", sim.clock.now(), operations))
-    sim.broker.append_keyed("moody", COMMANDS, it.key.encode(), value)
+    asked = Command(b"x" * 16, own, it.initiator, it.key, "", "me", sim.clock.now(), operations)
+    sim.broker.append_keyed("moody", topic_for(asked), it.key.encode(), encode_command(asked))
 
 
 def test_a_head_whose_dialog_broke_before_its_turn_is_kept_once() -> None:
@@ -207,7 +207,7 @@ def test_an_end_that_is_parked_when_this_side_gives_up_is_heard() -> None:
         entry = sim.parked("moody")[0]
         post = Command(b"y" * 16, bytes.fromhex(entry.conversation.replace("-", "")), True, entry.key, "", "web",
                        sim.clock.now(), (Cleanup(),))  # fmt: skip
-        sim.broker.append_keyed("web", COMMANDS, entry.key.encode(), encode_command(post))
+        sim.broker.append_keyed("web", topic_for(post), entry.key.encode(), encode_command(post))
         sim.advance(timedelta(days=3))
         assert sim.open_dialogs() == []
         sim.check_invariants()

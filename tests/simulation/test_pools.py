@@ -23,8 +23,7 @@ from conversations import (
     local,
 )
 from conversations.protocol import rows
-from conversations.protocol.command import Begin, Command, End, Operation, Send, encode_command, pool_id
-from conversations.protocol.topics import COMMANDS
+from conversations.protocol.command import Begin, Command, End, Operation, Send, encode_command, pool_id, topic_for
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of
 from conversations.worker import groups
@@ -113,7 +112,7 @@ class World:
         command = Command(
             self._sent.to_bytes(16, "big"), pool_id(group), True, group, "", "alerts", self.sim.clock.now(), (self.pool.reuse(key), *sends)
         )  # fmt: skip
-        self.sim.broker.append_keyed("alerts", COMMANDS, group.encode(), encode_command(command))
+        self.sim.broker.append_keyed("alerts", topic_for(command), group.encode(), encode_command(command))
 
     def of(self, key: str) -> tuple[list[str], int]:
         """Return the handled texts of a key, and the number of dialogs that they came on."""
@@ -513,7 +512,7 @@ def test_a_command_for_a_pool_that_asks_for_more_is_refused(operations: str) -> 
         }
         conversation = records.drawn(sim).bytes if operations in ("other id", "late") else pool_id(group)
         command = Command(bytes(16), conversation, True, group, "", "alerts", sim.clock.now(), given[operations])
-        sim.broker.append_keyed("alerts", COMMANDS, group.encode(), encode_command(command))
+        sim.broker.append_keyed("alerts", topic_for(command), group.encode(), encode_command(command))
         sim.run()
         assert [letter.code for letter in sim.dead_letters("alerts")] == [50001]
         assert world.gateway.handled == {}

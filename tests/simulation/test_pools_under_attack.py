@@ -18,11 +18,11 @@ from conversations.protocol.command import (
     Send,
     encode_command,
     pool_id,
+    topic_for,
 )
 from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.succession import decode_succession
-from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
 from conversations_ops.cli.one_dialog import described, plain
@@ -40,7 +40,7 @@ def forge(world: World, key: str, *operations: Operation, conversation: bytes = 
     command = Command(
         name, conversation or pool_id(group), True, group, "", "alerts", world.sim.clock.now(), operations
     )
-    world.sim.broker.append_keyed("alerts", COMMANDS, group.encode(), encode_command(command))
+    world.sim.broker.append_keyed("alerts", topic_for(command), group.encode(), encode_command(command))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_dialog_that_is_replaced_while_it_is_broken_is_ended_too(when: str) ->
             sim.clock.now(),
             (Cleanup(), Report()),
         )
-        sim.broker.append_keyed("gateway", COMMANDS, command.key.encode(), encode_command(command))
+        sim.broker.append_keyed("gateway", topic_for(command), command.key.encode(), encode_command(command))
         sim.run()
         world.push("a", "2")
         sim.run()

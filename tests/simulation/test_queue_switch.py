@@ -6,7 +6,7 @@ import pytest
 
 from conversations import Dialog, Limits, PoisonPolicy, Service, Then, WorkerSettings
 from conversations.protocol.command import Action
-from conversations.service import QueueDisabled
+from conversations.queue_disabled import QueueDisabled
 from conversations.testing import Simulation
 from conversations.worker import inbound
 from tests.simulation.support.services import ECHO, Say

@@ -1,5 +1,6 @@
 """Messages of dialogs as Spark reads them from a real Kafka: each once, in order, and what is none beside them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -245,3 +246,37 @@ def test_what_is_not_there_is_named(spark: SparkSession, kafka: Kafka) -> None:
         read_dialogs(spark, bootstrap=kafka, service="loans", contract=Contract("Other", sent_by_any=[bytes]))
     with pytest.raises(SourceError, match="is no time: write it as 2026-09-01"):
         read_dialogs(spark, bootstrap=kafka, since="yesterday")
+
+
+def test_a_message_in_fragments_is_read_whole(
+    spark: SparkSession, kafka: Kafka, queues: Queues, tmp_path: Path
+) -> None:
+    talk, broken = Talk(), Talk()
+    name = "long" * 100
+    body = b'{"name": "%s"}' % name.encode()
+    parts = [body[:100], body[100:200], body[200:]]
+    queues.say(talk.ask(0))
+    for at in (1, 0, 2, 1):
+        queues.say(replace(talk.ask(1 + at, parts[at]), fragment=at, fragments=3))
+    queues.say(talk.ask(4))
+    queues.say(talk.end(5))
+    queues.say(replace(broken.ask(0, parts[0]), fragment=0, fragments=2))
+    queues.say(replace(broken.ask(1, parts[1]), fragment=2, fragments=2))
+    read = read_dialogs(spark, bootstrap=kafka, service="loans", contract=LOANS)
+    rows = read.where("kind = 'MESSAGE'").orderBy("sequence").collect()
+    assert [(row.sequence, row.fragments, row.body.Ask.name) for row in rows] == [
+        (0, 1, "0"),
+        (3, 3, name),
+        (4, 1, "4"),
+    ]
+    assert bytes(rows[1].content) == body
+    (found,) = in_order(read).collect()
+    assert (found.complete, found.gaps, found["count"]) == (True, [], 4)
+    assert [row.why for row in read_set_aside(spark, bootstrap=kafka, service="loans").collect()] == [
+        Rule.FRAGMENT.value
+    ]
+    stream = stream_dialogs(spark, bootstrap=kafka, service="loans", contract=LOANS)
+    streamed = drained(stream, tmp_path).where(col("conversation_id") == str(talk.id)).orderBy("sequence").collect()
+    assert [(row.sequence, row.fragment, row.fragments) for row in streamed] == [
+        (0, 0, 1), (1, 0, 3), (2, 1, 3), (3, 2, 3), (4, 0, 1), (5, 0, 1),
+    ]  # fmt: skip

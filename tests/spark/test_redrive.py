@@ -21,9 +21,9 @@ from conversations.kafka.admin import apply
 from conversations.protocol.command import Action, Failed
 from conversations.protocol.parked import Decision, Parked
 from conversations_ops.operate.parked import parked_messages
-from conversations_ops.operate.redrive.drive import Drive, End
-from conversations_ops.operate.redrive.journal import Journal
-from conversations_ops.operate.redrive.outcomes import Outcome, count
+from conversations_ops.operate.redrive.drive import Drive
+from conversations_ops.operate.redrive.journal import History, Journal
+from conversations_ops.operate.redrive.outcomes import End, Outcome, count
 from conversations_ops.operate.redrive.plan import PlannedLetter, from_json
 from spark_jobs.redrive import PredicateError, letters_of, main, summary, transform
 from tests.support.waiting import until
@@ -160,9 +160,10 @@ def test_a_plan_holds_what_matched_and_is_carried_out_by_the_ordinary_command(
     assert [it.letter for it in parked_messages(kafka, "fragile")] == letters, "nothing is changed yet"
 
     mended.set()
-    journal = Journal(file, plan.redrive)
-    drive = Drive(kafka, plan, journal, Decision(Action.RETRY, "me", "INC-4711"), lambda _: None)
-    assert drive.run() is End.DONE
+    decision = Decision(Action.RETRY, "me", "INC-4711")
+    with Journal(kafka, History(plan.redrive), 0) as journal:
+        drive = Drive(kafka, plan, journal, decision, lambda: parked_messages(kafka), lambda _: None)
+        assert drive.run() is End.DONE
     assert count(drive.outcomes)[Outcome.HANDLED] == 2
     left = [it.letter for it in parked_messages(kafka, "fragile")]
     assert left == [it for it in letters if it not in drive.outcomes], "the others wait as before"

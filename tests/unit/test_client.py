@@ -25,6 +25,7 @@ from conversations.local import LocalClient, MemoryCommands
 from conversations.many_dialogs import UNDER_WAY
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
+from conversations.ports import Headers
 from conversations.protocol.command import Begin, Command, End, EndWithError, Send, SetTimer, decode_command
 from conversations.protocol.identifiers import drawn_at
 
@@ -257,7 +258,7 @@ def test_timers_have_names_in_a_block(speaker: Speaker) -> None:
 class Deaf:
     """A Kafka that never confirms."""
 
-    def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+    def append_async(self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = "") -> Future[None]:
         return Future()
 
     def close(self) -> None:
@@ -415,7 +416,9 @@ def test_at_most_a_window_of_commands_is_under_way() -> None:
             under_way.discard(id(self))
 
     class Slow:
-        def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+        def append_async(
+            self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = ""
+        ) -> Future[None]:
             future = Confirmation()
             under_way.add(id(future))
             most[0] = max(most[0], len(under_way))
@@ -434,7 +437,9 @@ def test_at_most_a_window_of_commands_is_under_way() -> None:
 
 def test_a_command_that_kafka_does_not_confirm_says_how_to_repeat_it() -> None:
     class Silent:
-        def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+        def append_async(
+            self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = ""
+        ) -> Future[None]:
             return Future()
 
         def close(self) -> None: ...

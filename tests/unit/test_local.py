@@ -23,6 +23,7 @@ from conversations import (
     local,
 )
 from conversations.handlers import unknown_side
+from conversations.ports import Headers
 
 
 class Ask(BaseModel):
@@ -133,7 +134,9 @@ def test_a_time_out_says_whether_the_request_has_left_this_side() -> None:
         def __init__(self, *, confirms: bool) -> None:
             self.confirms = confirms
 
-        def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+        def append_async(
+            self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = ""
+        ) -> Future[None]:
             future: Future[None] = Future()
             if self.confirms:
                 future.set_result(None)

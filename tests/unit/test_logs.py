@@ -7,22 +7,28 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from conversations import Contract, PoisonPolicy, Service, local
+from conversations import Dialog as Conversation
 from conversations.calls import Call, invoke, invoke_async
 from conversations.handlers import Handler
 from conversations.logs import ConversationFilter, conversation_id
 from conversations.scheduler import Mark, Run, Steps, Threads
 from conversations_ops.console.log_lines import JsonLines, TextLines
+from tests.support.waiting import until
 
 
 class Dialog:
-    """Has an id, as a dialog has."""
+    """Has an id and fields, as a dialog has."""
 
     def __init__(self, name: str) -> None:
         self.id = name
+        self.log_fields = {"conversation": name, "service": "sink", "partition": 3, "attempt": 1}
 
 
 def call_of(function: Callable[..., Any], name: str, *, is_async: bool = False) -> Call:
@@ -110,7 +116,7 @@ def lines() -> Iterator[Callable[[logging.Formatter], list[str]]]:
     logger.addHandler(handler)
 
     def work(_body: str, _dialog: Dialog) -> None:
-        logger.info("inside %d", 1, extra={"attempt": 2})
+        logger.info("inside %d", 1, extra={"attempt": 2, "kept": True})
         logger.info("of another", extra={"conversation": "two"})
 
     def logged(formatter: logging.Formatter) -> list[str]:
@@ -136,9 +142,86 @@ def test_lines_for_programs_are_objects_with_what_the_record_was_given(
     first, second, third = map(json.loads, lines(JsonLines("sink s-1")))
     assert first | {"time": ""} == {
         "time": "", "level": "info", "logger": "test.lines", "worker": "sink s-1", "conversation": "one",
-        "message": "inside 1", "attempt": 2,
+        "message": "inside 1", "attempt": 2, "kept": True, "service": "sink", "partition": 3,
     }  # fmt: skip
     assert (second["conversation"], third["conversation"]) == ("two", "")
+    assert not {"service", "partition", "attempt"} & (second.keys() | third.keys()), "fields of another dialog"
+
+
+def test_no_text_breaks_a_line_or_adds_a_field() -> None:
+    """Line ends, escapes and quotes of a message, of a field and of an exception are inside the strings of one object."""
+    evil = 'x\n{"level": "fake"}\r\x1b[31m\u2028\x85\x7f"'
+    try:
+        raise ValueError(evil)
+    except ValueError:
+        record = logging.LogRecord("n", logging.ERROR, __file__, 1, evil, None, sys.exc_info())
+    record.field = evil
+    line = JsonLines("w").format(record)
+    assert line.isprintable()
+    assert line.isascii()
+    found = json.loads(line)
+    assert (found["message"], found["field"], found["level"]) == (evil, evil, "error")
+    assert evil in found["exception"]
+
+
+def test_a_handler_and_the_worker_write_the_fields_of_the_dialog_and_no_body(caplog: pytest.LogCaptureFixture) -> None:
+    """The lines of a sync and of an async handler, and the worker's own about their failures, have all fields; also in ``asyncio.to_thread``."""
+    caplog.handler.addFilter(ConversationFilter())
+    own = logging.getLogger("test.own")
+
+    class Word(BaseModel):
+        text: str
+
+    class Later(BaseModel):
+        text: str
+
+    talk = Contract("Talk", sent_by_initiator=[Word, Later])
+    service = Service("sink", accepts=[talk], poison=[PoisonPolicy(delays=[timedelta(0)])])
+
+    @service.on(Word)
+    def plain(_: Word, dialog: Conversation) -> None:
+        own.info("plain")
+        raise KeyError("failed")
+
+    @service.on(Later)
+    async def later(_: Later, dialog: Conversation) -> None:
+        own.info("async")
+        await asyncio.to_thread(own.info, "in a borrowed thread")
+        thread = threading.Thread(target=lambda: own.info("in its own thread", extra=dialog.log_fields))
+        thread.start()
+        thread.join()
+
+    try:
+        with caplog.at_level(logging.INFO), local(service) as client:
+            ids = []
+            for body in (Later(text="secret"), Word(text="secret")):
+                with client.begin_dialog("sink", talk) as begun:
+                    begun.send(body)
+                ids.append(begun.id)
+            until(lambda: any("giving up" in it.getMessage() for it in caplog.records), "the message is given up on")
+            until(
+                lambda: any("its own thread" in it.getMessage() for it in caplog.records), "the async handler has run"
+            )
+    finally:
+        for it in list(caplog.handler.filters):
+            caplog.handler.removeFilter(it)
+    names = ("conversation", "service", "partition", "message_type", "message_number", "attempt")
+    said = {
+        (it.getMessage().partition(" of ")[0], *(vars(it)[name] for name in names))
+        for it in caplog.records
+        if vars(it).get("message_type")
+    }
+    first, second = ids
+    assert said == {
+        ("async", first, "sink", 0, "Later", 0, 1),
+        ("in a borrowed thread", first, "sink", 0, "Later", 0, 1),
+        ("in its own thread", first, "sink", 0, "Later", 0, 1),
+        ("plain", second, "sink", 0, "Word", 0, 1),
+        ("handler", second, "sink", 0, "Word", 0, 1),
+        ("plain", second, "sink", 0, "Word", 0, 2),
+        ("handler", second, "sink", 0, "Word", 0, 2),
+    }
+    assert "secret" not in "".join(JsonLines("w").format(it) for it in caplog.records)
 
 
 def test_an_error_carries_its_traceback_in_the_same_object() -> None:

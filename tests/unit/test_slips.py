@@ -32,6 +32,7 @@ from conversations import (
 )
 from conversations.errors import DeclarationError, LocalError
 from conversations.kafka.clients import no_answer
+from conversations.ports import Headers
 from conversations.protocol.command import End
 from conversations.testing import Parked, Simulation
 
@@ -456,7 +457,7 @@ def test_a_client_names_the_services_that_are_similar_to_an_unknown_one() -> Non
 class Silent:
     """A sink to a Kafka that confirms nothing."""
 
-    def append_async(self, key: bytes, value: bytes, *, to: str = "") -> Future[None]:
+    def append_async(self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = "") -> Future[None]:
         return Future()
 
     def close(self) -> None:

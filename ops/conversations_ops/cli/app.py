@@ -20,13 +20,19 @@ from conversations_ops.cli import (
     dialogs,
     doctor,
     events,
+    forward,
+    groups,
     journal,
     queue,
     redrive,
+    routes,
     saying,
+    sending,
     settings,
     spark,
     status,
+    timers,
+    transmission,
     users,
     why,
 )
@@ -53,10 +59,13 @@ app.add_typer(codes.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(status.app)
 app.add_typer(why.app)
+app.add_typer(timers.app)
+app.add_typer(sending.app)
 app.add_typer(console.app)
 app.add_typer(users.app, name="users")
 app.add_typer(doctor.app)
 app.add_typer(dead_letters.app, name="dead-letters")
+dead_letters.app.add_typer(groups.app)
 app.add_typer(dead_letters.retries, name="retries")
 app.add_typer(dialogs.app, name="dialogs")
 dialogs.app.add_typer(saying.app)
@@ -64,6 +73,9 @@ app.add_typer(queue.app, name="queue")
 app.add_typer(events.app)
 app.add_typer(journal.app)
 app.add_typer(redrive.app, name="redrive")
+app.add_typer(routes.app, name="route")
+app.add_typer(forward.app)
+app.add_typer(transmission.app, name="transmission")
 app.add_typer(spark.app, name="spark")
 app.command("demo")(demo.demo)
 

@@ -10,6 +10,7 @@ import typer
 
 from conversations_ops.cli.output import show_error
 from conversations_ops.console.exit_codes import Exit
+from conversations_ops.printable import one_line
 
 Reason = Annotated[
     str,
@@ -30,6 +31,12 @@ def check_reason(reason: str, *, dry_run: bool = False) -> None:
     """
     if not reason and not dry_run:
         raise typer.BadParameter("a reason is missing: --reason TEXT. The events topic shows it with your name")
+
+
+def announce(effect: str, *, as_json: bool) -> None:
+    """Say on stderr what a change will do, before it is asked for. ``effect`` begins with a verb: ``turn the queue on``."""
+    if not as_json:
+        typer.echo(one_line(f"will {effect}"), err=True)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Completes the names of services and letters in a shell, from the Kafka of the options or of the environment.
 
-A completion must not disturb the line that a person types. So it prints no error, and it gives up after ``PATIENCE``.
+A completion must not disturb the line that a person types. So it prints no error. It looks into the read model, which gets ``PATIENCE`` to come
+up to date; after that, the file is used as it is.
 """
 
 from __future__ import annotations
@@ -16,43 +17,106 @@ import typer
 from conversations.config import Kafka
 from conversations_ops.cli.kafka_options import Options, kafka_of
 
-PATIENCE = 5.0
-"""Seconds after which a completion has no result."""
+PATIENCE = 1.0
+"""Seconds after which a completion uses what is known."""
+FIRST = 5.0
+"""Seconds that the names of services may take if this machine has no read model of the namespace yet: only the small catalog is read."""
+MOST = 1_000
+"""Maximum number of letters that are offered."""
 
 
 def services(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the names of the services in the catalog that begin with a text."""
+    """Return the names of the services that begin with a text: those of the catalog, or those of the read model if Kafka is slow."""
     from conversations.kafka.catalog import read_catalog
+    from conversations_ops.read_model.services import service_names
 
-    return _found(context, incomplete, lambda kafka: read_catalog(kafka).services)
+    def names(kafka: Kafka) -> Iterable[str]:
+        found: list[str] = []
+        path = _path(kafka)
+        _within(PATIENCE if path is not None else FIRST, lambda: found.extend(read_catalog(kafka).services))
+        return found or _from_file(kafka, service_names)
+
+    return _found(context, incomplete, names)
 
 
 def parked_letters(context: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the letters that wait for a decision and begin with a text."""
-    from conversations_ops.operate.parked import parked_messages
+    from conversations_ops.read_model.letters import held_that_begin
 
-    return _found(context, incomplete, lambda kafka: [it.letter for it in parked_messages(kafka) if it.due is None])
+    def names(kafka: Kafka) -> Iterable[str]:
+        _catch_up(kafka)
+        return _from_file(kafka, lambda file: held_that_begin(file, incomplete, MOST))
+
+    return _found(context, incomplete, names)
 
 
 def detached_letters(context: typer.Context, incomplete: str) -> list[str]:
     """Return the names of the detached letters that begin with a text."""
-    from conversations_ops.operate.open_letters import open_letters
+    from conversations_ops.read_model.letters import open_that_begin
 
-    return _found(context, incomplete, lambda kafka: [it.letter for it in open_letters(kafka) if not it.foreign])
+    def names(kafka: Kafka) -> Iterable[str]:
+        _catch_up(kafka)
+        return _from_file(kafka, lambda file: open_that_begin(file, incomplete, MOST))
+
+    return _found(context, incomplete, names)
 
 
-def _found(context: typer.Context, incomplete: str, read: Callable[[Kafka], Iterable[str]]) -> list[str]:
-    found: list[str] = []
+def redrives(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of the redrives that begin with a text."""
+    from conversations_ops.read_model.redrives import redrives as known
+
+    def names(kafka: Kafka) -> Iterable[str]:
+        return _from_file(kafka, lambda file: [it.redrive for it in known(file)])
+
+    return _found(context, incomplete, names)
+
+
+def _found(context: typer.Context, incomplete: str, names: Callable[[Kafka], Iterable[str]]) -> list[str]:
+    logging.disable()  # warnings would appear in the line that a person types
+    with contextlib.suppress(Exception, typer.BadParameter):
+        return sorted(name for name in names(_kafka(context)) if name.startswith(incomplete))
+    return []
+
+
+def _within(seconds: float, act: Callable[[], object]) -> None:
+    """Act in a thread, and wait for it no longer than this. The thread ends with the process; the file of the read model bears it."""
 
     def look() -> None:
         with contextlib.suppress(Exception):
-            found.extend(sorted(name for name in read(_kafka(context)) if name.startswith(incomplete)))
+            act()
 
-    logging.disable()  # warnings would appear in the line that a person types
-    reader = Thread(target=look, daemon=True, name="completes")
-    reader.start()
-    reader.join(PATIENCE)
-    return found
+    thread = Thread(target=look, daemon=True, name="completes")
+    thread.start()
+    thread.join(seconds)
+
+
+def _catch_up(kafka: Kafka) -> None:
+    from conversations_ops.read_model.projector import current
+
+    def look() -> None:
+        with current(kafka, lambda _done, _total: None):
+            pass
+
+    _within(PATIENCE, look)
+
+
+def _from_file(kafka: Kafka, question: Callable[[Any], Iterable[str]]) -> Iterable[str]:
+    """Answer a question from the file as it is."""
+    from conversations_ops.read_model.file import File
+
+    path = _path(kafka)
+    if path is None:
+        return []
+    with File(path) as file:
+        return list(question(file))
+
+
+def _path(kafka: Kafka) -> Any:
+    """Return the path of the read model; None if this machine has none of the namespace."""
+    from conversations_ops.read_model.file import path_of
+
+    path = path_of(kafka)
+    return path if path.exists() else None
 
 
 def _kafka(context: typer.Context) -> Kafka:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from conversations.errors import DeclarationError
-from conversations_ops.cache import FIX, cache_directory, writable
 from conversations_ops.cli.kafka_options import Command, kafka_of
+from conversations_ops.cli.option_errors import about_option
 from conversations_ops.cli.output import failures
 from conversations_ops.cli.users import FileOption, users_file
 from conversations_ops.console.exit_codes import EXIT_CODES
@@ -93,12 +93,11 @@ def console(
             )
         if known is not None:
             known.all()
-        directory = writable(cache_directory() / "redrives", FIX)
         socket = bound(where)
         address = where.address(socket.getsockname()[1])
         links = None if known is not None else _links(address, browse=browse)
         with Live(kafka, every=every) as live:
-            desk = Desk(kafka, live, known, links, Redrives(live, directory), Lengths(*lengths))
+            desk = Desk(kafka, live, known, links, Redrives(live), Lengths(*lengths))
             _serve(desk, where, socket, address, browse=browse)
 
 
@@ -164,10 +163,8 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _span(option: str, text: str) -> timedelta:
-    try:
+    with about_option(option):
         found = span(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}") from None
     if not found:
         raise typer.BadParameter(f"{option}: it must be longer than 0s")
     return found

@@ -13,24 +13,28 @@ from typing import Annotated
 import typer
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError
+from conversations.kafka.catalog import read_catalog
 from conversations.protocol.codes import POISON
 from conversations.protocol.command import Action
+from conversations.protocol.contract import MessageType
 from conversations.protocol.parked import Decision, Parked
-from conversations_ops.cli import completion, detached, one_letter
+from conversations_ops.cli import completion, detached, left_letters, one_decision, one_letter
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.changes import DryRun, Reason, Wait, announce, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show, show_error
 from conversations_ops.console.editor import EditorFailed, edited
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
+from conversations_ops.operate.catalogued import misfit, received_type
 from conversations_ops.operate.decisions import not_json
-from conversations_ops.operate.open_letters import KeptLetter, kept_letter, open_letters
+from conversations_ops.operate.failed import subject
+from conversations_ops.operate.open_letters import KeptLetter
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.selection import By, Group, groups, member_of_open, member_of_parked
-from conversations_ops.printable import counted, one_line
+from conversations_ops.printable import one_line
+from conversations_ops.read_model.detached import kept_letter, with_bytes, without_bytes
 from conversations_ops.read_model.parked import parked_message, parked_messages
 
 app = typer.Typer(
@@ -181,7 +185,7 @@ def retry(
     """
     kafka, decision = kafka_of(context), _decision(Action.RETRY, reason, dry_run)
     with _answering(as_json):
-        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
+        _decide(context, kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
 @app.command("edit", epilog=EXIT_CODES, cls=Command)
@@ -201,24 +205,34 @@ def edit(
 ) -> None:
     """Replace the body of the message, and run the handler again. The new body must fit the message type.
 
-    The dead-letter topic keeps the old body.
+    The body is checked against the schema in the catalog before anything is sent, also with --dry-run; and by the owner of the dialog when it
+    gets it. The dead-letter topic keeps the old body.
 
     \b
     Examples:
       conversations dead-letters edit orders.queue-3-17 --reason "typo in the amount"
       conversations dead-letters edit orders.queue-3-17 --body mended.json --reason INC-4711
 
-    Exit codes: 0 the message was handled, 1 it failed again or its outcome is not known yet, 2 no such letter, 3 Kafka unreachable.
+    Exit codes: 0 the message was handled, 1 it failed again or its outcome is not known yet, 2 no such letter or the body does not fit, 3 Kafka unreachable.
     """
     kafka = kafka_of(context)
     with _answering(as_json):
         it = _find(kafka, letter)
         decision = _decision(Action.EDIT, reason, dry_run)
+        if it.number < 0:
+            raise typer.BadParameter(
+                f"{letter} has no body: {subject(it.what, it.number, it.timer)} failed, not a message"
+            )
         decision = decision._replace(body=_new_body(it, body))
-        _check_body(it, decision.body)
+        declared = received_type(read_catalog(kafka), it)
+        _check_body(declared, it, decision.body)
         if not as_json:
             _compare(it.body, decision.body)
-        _decide(kafka, it, decision, wait, dry_run, as_json)
+            if declared is None:
+                typer.echo(
+                    f"the catalog has no schema of {one_line(it.what)}: only its owner can check the body", err=True
+                )
+        _decide(context, kafka, it, decision, wait, dry_run, as_json)
 
 
 @app.command("skip", epilog=EXIT_CODES, cls=Command)
@@ -240,7 +254,7 @@ def skip(
     """
     kafka, decision = kafka_of(context), _decision(Action.SKIP, reason, dry_run)
     with _answering(as_json):
-        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
+        _decide(context, kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
 @app.command("end", epilog=EXIT_CODES, cls=Command)
@@ -263,7 +277,7 @@ def end(
     kafka, decision = kafka_of(context), _decision(Action.END, reason, dry_run)
     decision = decision._replace(code=code, description=description)
     with _answering(as_json):
-        _decide(kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
+        _decide(context, kafka, _find(kafka, letter), decision, wait, dry_run, as_json)
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -305,53 +319,37 @@ def _find(kafka: Kafka, letter: str) -> Parked:
 
 
 def _kept(kafka: Kafka, letter: str) -> KeptLetter | None:
-    try:
-        return kept_letter(kafka, letter)
-    except DeclarationError:  # there is no such service
-        return None
+    with read_model(kafka) as file:
+        return kept_letter(kafka, file, letter)
 
 
-def _decide(kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: bool, as_json: bool) -> None:
+def _decide(
+    context: typer.Context, kafka: Kafka, it: Parked, decision: Decision, wait: float, dry_run: bool, as_json: bool
+) -> None:
     from conversations_ops.operate.decisions import GIVES_BACK, decide
 
-    effect = _effect(it, decision)
+    effect = one_decision.effect(it, decision)
     data = {"letter": it.letter, "action": decision.action.lower(), "behind": it.behind, "done": not dry_run}
     if dry_run:
-        later = "; its owner checks the body against the message type when it gets it" if decision.body else ""
-        show(data, one_line(f"would {effect}{later}"), as_json=as_json)
+        show(data, one_line(f"would {effect}"), as_json=as_json)
         return
+    announce(effect, as_json=as_json)
     outcome = decide(kafka, it, decision, wait)
-    if decision.action not in GIVES_BACK:
-        show(data, one_line(effect), as_json=as_json)
+    done = one_decision.effect(it, decision, done=True)
+    if decision.action == Action.END:
+        head = it.letter if it.number >= 0 else ""
+        left = left_letters.commands(context, it.service, it.conversation, head=head, initiator=it.initiator)
+        next_commands = left if head or it.behind else []
+        show({**data, "next": next_commands}, left_letters.lines(done, next_commands), as_json=as_json)
         return
-    told = _OUTCOMES[outcome].format(letter=it.letter, wait=wait)
-    show({**data, "outcome": outcome}, one_line(f"{effect}: {told}"), as_json=as_json)
+    if decision.action not in GIVES_BACK:
+        show(data, one_line(done), as_json=as_json)
+        return
+    result = one_decision.OUTCOMES[outcome].format(letter=it.letter, wait=wait)
+    behind = one_decision.behind(kafka, it) if outcome is Outcome.HANDLED and not as_json else ""
+    show({**data, "outcome": outcome}, one_line(f"{done}: {result}{behind}"), as_json=as_json)
     if outcome is not Outcome.HANDLED:
         raise typer.Exit(Exit.HUMAN)
-
-
-_OUTCOMES = {
-    Outcome.HANDLED: "handled",
-    Outcome.BACK: "it failed again; conversations dead-letters show {letter}",
-    Outcome.ENDED: "its dialog ended before it was tried",
-    Outcome.CHANGED: "somebody made another decision before it was tried",
-    None: "the owner has the decision, but no outcome is known after {wait:g} s. Its handler may be slow or may have asked for a later "
-    "attempt, or the queue is off",
-}
-"""What became of a message that was given back."""
-
-
-def _effect(it: Parked, decision: Decision) -> str:
-    waiting = f"{counted(it.behind, 'record')} behind it"
-    behind = waiting if it.behind else "nothing waits behind it"
-    also = f" and {waiting}" if it.behind else ""
-    what = f"{it.what}{'' if it.number < 0 else f' #{it.number}'} of {it.conversation}"
-    return {
-        Action.RETRY: f"retry {what}, {behind}",
-        Action.EDIT: f"retry {what} with a body of {counted(len(decision.body), 'byte')}, {behind}",
-        Action.SKIP: f"skip {what}" + (f" and release {waiting}" if it.behind else f"; {behind}"),
-        Action.END: f"end {it.conversation} with error {decision.code}; dead letters: {what}{also}",
-    }[decision.action]
 
 
 def _new_body(it: Parked, file: str) -> bytes:
@@ -387,14 +385,14 @@ def _compare(old: bytes, new: bytes) -> None:
         typer.echo(one_line(line), err=True)
 
 
-def _check_body(it: Parked, body: bytes) -> None:
-    """Check that a body fits the content type of its message.
+def _check_body(declared: MessageType | None, it: Parked, body: bytes) -> None:
+    """Check a body before anything is sent. ``declared`` is the message type by the catalog; None if the catalog does not have it.
 
     Raises:
-        typer.BadParameter: the content type is JSON, and the body is not JSON.
+        typer.BadParameter: the body does not fit the message type, or the content type is JSON, and the body is not JSON.
     """
-    if why := not_json(it, body):
-        raise typer.BadParameter(why)
+    if why := not_json(it, body) or (misfit(declared, body) if declared else ""):
+        raise typer.BadParameter(f"{why}. Nothing is changed")
 
 
 # -- showing -------------------------------------------------------------------------------------------------------------
@@ -419,7 +417,10 @@ def _list(kafka: Kafka, service: str, wanted: Callable[[Parked], bool], name: st
 def _list_groups(kafka: Kafka, service: str, by: By, over: bool, as_json: bool) -> list[Group]:
     with failures(as_json=as_json):
         if over:
-            members = [member_of_open(it) for it in open_letters(kafka, service)]
+            kept = detached.found_open(kafka, service)
+            needs_bytes = by in (By.CONTRACT, By.PEER)  # only the envelope has them
+            found_letters = with_bytes(kafka, kept) if needs_bytes else list(map(without_bytes, kept))
+            members = list(map(member_of_open, found_letters))
         else:
             members = [member_of_parked(it) for it in _parked_messages(kafka, service) if _is_letter(it)]
         found = groups(members, by)

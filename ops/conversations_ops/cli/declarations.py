@@ -183,6 +183,7 @@ def _summary(service: Service[Any]) -> dict[str, Any]:
         "state_version": service.state.version,
         "accepts": [_contract(side) for side in sides if not side.initiator],
         "initiates": [_contract(side) for side in sides if side.initiator],
+        "accepts_from": None if service.accepts_from is None else sorted(service.accepts_from),
         "publishes": sorted(service.publishes),
         "reads": [
             {"topic": it.topic, "to": it.to, "contract": it.contract.name, "start": it.start, "function": it.name}
@@ -217,6 +218,8 @@ def _text(summary: dict[str, Any]) -> str:
             lines += [f"    sends     {name}" for name in contract["sends"]]
             lines += [f"    receives  {name:24} {_named(handler)}" for name, handler in contract["receives"].items()]
             lines += [f"    {name:33} {_named(handler)}" for name, handler in contract["events"].items()]
+    if summary["accepts_from"] is not None:
+        lines.append(f"  accepts dialogs only from {', '.join(summary['accepts_from'])}")
     lines += [f"  publishes to topic {topic}" for topic in summary["publishes"]]
     for it in summary["reads"]:
         lines.append(f"  reads from topic {it['topic']} ({it['start']})")

@@ -12,24 +12,29 @@ from rich.console import Console
 
 from conversations_ops.cli.output import Json, failures, show_error
 from conversations_ops.console.exit_codes import Exit
+from conversations_ops.demo.failing import DemoFailed
 from conversations_ops.demo.flights import NoFlights
-from conversations_ops.demo.workers import DemoFailed
 from conversations_ops.host.foreground import ended_by_sigterm
+
+NoFaults = Annotated[bool, typer.Option("--no-faults", help="Do not duplicate records, and kill no worker.")]
+Keep = Annotated[
+    bool, typer.Option("--keep", help="Keep Kafka's data and the workers' log, and print their directory.")
+]
+NoSpark = Annotated[
+    bool, typer.Option("--no-spark", help="Do not run the Spark jobs at the end: archive, audit and sums.")
+]
+ByHand = Annotated[bool, typer.Option("--console", help="Redrive the held flights by hand, in the web console.")]
+Clusters = Annotated[
+    int, typer.Option(min=1, max=2, help="2 puts each service on a Kafka of its own, with forwarders between them.")
+]
 
 
 def demo(
-    no_faults: Annotated[
-        bool, typer.Option("--no-faults", help="Do not duplicate records, and kill no worker.")
-    ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep Kafka's data and the workers' log, and print their directory.")
-    ] = False,
-    no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Do not run the Spark jobs at the end: archive, audit and sums.")
-    ] = False,
-    by_hand: Annotated[
-        bool, typer.Option("--console", help="Redrive the held flights by hand, in the web console.")
-    ] = False,
+    no_faults: NoFaults = False,
+    keep: Keep = False,
+    no_spark: NoSpark = False,
+    by_hand: ByHand = False,
+    clusters: Clusters = 1,
     as_json: Json = False,
 ) -> None:
     """Run two services on real flight data, and check that every message took effect once, in order.
@@ -63,21 +68,26 @@ def demo(
     aircraft-log. The new release counts a flight without an arrival as diverted
     (ops/conversations_ops/demo/mended.py). The demo gives the held flights back
     to the new release: three first, then the rest (redrive). With --console you
-    give them back yourself, in the web console, and the demo waits for you.
+    give them back yourself, in the web console.
 
     At the end every summary is compared with the result of plain code on the
-    same CSV file. Every flight must be answered, once and in order, and no
-    flight may be held.
+    same file. Every flight must be answered, once and in order; none may be held.
 
     Then Spark archives all messages in Parquet files. It audits all topics for
     lost, repeated and misordered messages. It adds up the flights and minutes
     of each aircraft and day. These sums must equal the sums of the CSV file.
+
+    With --clusters 2, operations is on one Kafka and aircraft-log on another one.
+    Two forwarders in each direction carry the messages. One of them is killed.
+    At the end, every envelope that left a cluster must be in the queue on the
+    other one, once. Spark is left out, because a Spark job reads one cluster.
 
     \b
     Examples:
       conversations demo
       conversations demo --no-faults
       conversations demo --console     # you redrive, in a browser
+      conversations demo --clusters 2  # the services are on two Kafkas
       conversations demo --keep        # keeps the topics, to look at them later
       conversations demo --json | tail -1 | jq .mismatches
 
@@ -89,7 +99,9 @@ def demo(
 
     screen = Screen(Console(stderr=as_json))
     with failures(as_json=as_json), _explained(as_json=as_json), ended_by_sigterm():
-        result = demonstrate(screen, faults=not no_faults, keep=keep, spark=not no_spark, by_hand=by_hand)
+        result = demonstrate(
+            screen, faults=not no_faults, keep=keep, spark=not no_spark, by_hand=by_hand, clusters=clusters
+        )
     if as_json:
         typer.echo(json.dumps(report.facts(result)))
     else:

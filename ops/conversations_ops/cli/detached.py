@@ -15,15 +15,19 @@ from conversations.config import Kafka
 from conversations.errors import DeclarationError
 from conversations.protocol import letters
 from conversations_ops.cli import completion
-from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.catching_up import read_model
+from conversations_ops.cli.changes import DryRun, Reason, Wait, announce, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.one_letter import cause, plain_open
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment
-from conversations_ops.operate.open_letters import OpenLetter, OpenLetterSelector, Request, close, open_letters
+from conversations_ops.operate.open_letters import OpenLetter, OpenLetterSelector, Request, close
 from conversations_ops.printable import counted, one_line
+from conversations_ops.read_model.detached import with_bytes, without_bytes
+from conversations_ops.read_model.letters import Kept, every_open
+from conversations_ops.read_model.services import chosen as known
 
 app = typer.Typer()
 Letters = Annotated[
@@ -85,11 +89,12 @@ def discard(
             if named
             else [it for it in open_letters(kafka, selector.service) if selector.matches(it)]
         )
+        what = counted(len(found), "letter")
         if found and not dry_run:
+            announce(f"discard {what}", as_json=as_json)
             close(kafka, found, "discarded", Request(getpass.getuser(), reason, wait))
-        effect = f"discard {counted(len(found), 'letter')}"
         data = {"letters": [it.letter for it in found], "done": not dry_run}
-        show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+        show(data, f"{'would discard' if dry_run else 'discarded'} {what}", as_json=as_json)
 
 
 @app.command("resubmit", epilog=EXIT_CODES, cls=Command)
@@ -117,18 +122,23 @@ def resubmit(
     kafka = kafka_of(context)
     check_reason(reason, dry_run=dry_run)
     with failures(as_json=as_json), refusals("an owner", as_json=as_json):
-        everything = open_letters(kafka, letter.rpartition(".")[0])
-        (chosen,) = _chosen(everything, [letter])
-        made = resubmission(sequence(everything, chosen) or [chosen])
-        name = "a new dialog"
+        kept = found_open(kafka, letter.rpartition(".")[0])
+        (chosen,) = _chosen(list(map(without_bytes, kept)), [letter])
+        whole = with_bytes(
+            kafka,
+            [it for it in kept if it.letter == letter or (it.conversation and it.conversation == chosen.conversation)],
+        )
+        (chosen,) = _chosen(whole, [letter])
+        made = resubmission(sequence(whole, chosen) or [chosen])
+        what, name = f"{counted(len(made.letters), 'message')} of {chosen.conversation} again on", "a new dialog"
         if not dry_run:
+            announce(f"send {what} {name}", as_json=as_json)
             name = send_again(kafka, made, Request(getpass.getuser(), reason, wait), end=end)
-        effect = f"send {counted(len(made.letters), 'message')} of {chosen.conversation} again on {name}"
         data = {
             "letters": [it.letter for it in made.letters], "dialog": None if dry_run else name, "service": made.service,
             "done": not dry_run,
         }  # fmt: skip
-        show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+        show(data, one_line(f"{'would send' if dry_run else 'sent'} {what} {name}"), as_json=as_json)
 
 
 def _selector(*given: str | None) -> OpenLetterSelector:
@@ -145,6 +155,23 @@ def _selector(*given: str | None) -> OpenLetterSelector:
     return selector
 
 
+def found_open(kafka: Kafka, service: str = "") -> list[Kept]:
+    """Return the open letters of one service or of all services, from the read model.
+
+    Raises:
+        DeclarationError: there is no such service.
+        LogError: a topic cannot be read.
+    """
+    with read_model(kafka) as file:
+        known(kafka, file, service)
+        return every_open(file, service)
+
+
+def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
+    """Return the same letters without their bytes."""
+    return list(map(without_bytes, found_open(kafka, service)))
+
+
 def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Sequence[OpenLetter]:
     """Print the open letters of one service or of all services, and return them.
 
@@ -152,7 +179,8 @@ def list_detached(kafka: Kafka, service: str, every: bool, as_json: bool) -> Seq
     of a peer can cause many of these letters.
     """
     with failures(as_json=as_json):
-        found = open_letters(kafka, service)
+        kept = found_open(kafka, service)
+        found = with_bytes(kafka, kept) if as_json else list(map(without_bytes, kept))
     if as_json:
         show({"letters": [plain_open(it) for it in found]}, "", as_json=True)
         return found

@@ -15,10 +15,12 @@ from conversations.config import Kafka
 from conversations.protocol.codes import LIFETIME, NOT_CONVERSING
 from conversations.protocol.command import Cleanup, End, EndWithError, Resend
 from conversations.protocol.states import State
-from conversations_ops.cli import completion, one_dialog
-from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason
+from conversations_ops.cli import completion, left_letters, one_dialog
+from conversations_ops.cli.catching_up import read_model
+from conversations_ops.cli.changes import DryRun, Reason, Wait, announce, check_reason
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.one_side import Id, answering, chosen, id_of
+from conversations_ops.cli.one_side import Id, SideName, answering, chosen, id_of, sides_of
+from conversations_ops.cli.option_errors import about_option
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.search_path import search_here
@@ -26,9 +28,12 @@ from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import ahead, span
 from conversations_ops.host.targets import HandlerLoop, entered
 from conversations_ops.operate.dialog_ends import NAMES, Ending, check, finish
-from conversations_ops.operate.dialogs import STATES, Selector, Side, dialogs, sides_of
-from conversations_ops.operate.open_letters import Request, open_letters
-from conversations_ops.printable import counted, one_line
+from conversations_ops.operate.dialogs import STATES, Selector, Side
+from conversations_ops.operate.open_letters import Request
+from conversations_ops.printable import counted
+from conversations_ops.read_model.dialogs import known_sides, listed
+from conversations_ops.read_model.letters import letters_of
+from conversations_ops.read_model.services import chosen as known
 
 app = typer.Typer(
     help="List and show dialogs, send a message, end one side of a dialog, and send again what was not accepted.",
@@ -91,16 +96,18 @@ def list_dialogs(
     wanted = Selector(contract, _state(state), peer, pending, _span(older_than), every)
     kafka = kafka_of(context)
     with failures(as_json=as_json):
-        found = dialogs(kafka, _named(target or service), wanted)
-    shown = found[:limit]
+        name = _named(target or service)
+        with read_model(kafka) as file:
+            known(kafka, file, name)
+            shown, total = listed(file, kafka.namespace, name, wanted, limit)
     if as_json:
-        show({"dialogs": [one_dialog.plain(it) for it in shown], "total": len(found)}, "", as_json=True)
+        show({"dialogs": [one_dialog.plain(it) for it in shown], "total": total}, "", as_json=True)
         return
-    if not found:
+    if not total:
         show({}, "no such dialog" if wanted != Selector() else "no dialog is open", as_json=False)
         return
     show({}, _table(shown), as_json=False)
-    if rest := len(found) - len(shown):
+    if rest := total - len(shown):
         typer.echo(f"{counted(rest, 'more side')} (--limit lists more)", err=True)
 
 
@@ -113,7 +120,7 @@ def show_dialog(
         typer.Option(
             "--service",
             autocompletion=completion.services,
-            help="A service of the dialog. Then only its state and its peer's are read, which is faster.",
+            help="A service of the dialog.",
         ),
     ] = "",
     as_json: Json = False,
@@ -132,11 +139,12 @@ def show_dialog(
     """
     kafka, own = kafka_of(context), id_of(conversation)
     with answering(as_json):
-        sides = sides_of(kafka, own, service)
-        letters = {
-            name: [it for it in open_letters(kafka, name) if it.conversation == sides[0].name]
-            for name in dict.fromkeys(it.service for it in sides)
-        }
+        with read_model(kafka) as file:
+            sides = known_sides(kafka, file, own, service)
+            letters = {
+                name: [it for it in letters_of(file, sides[0].name) if it.service == name and it.is_open and it.is_last]
+                for name in dict.fromkeys(it.service for it in sides)
+            }
         told = [
             {**one_dialog.plain(it), "open_letters": [letter.letter for letter in letters[it.service]]} for it in sides
         ]
@@ -148,9 +156,7 @@ def end(
     context: typer.Context,
     conversation: Id,
     service: OfService = "",
-    side: Annotated[
-        str, typer.Option(metavar="SIDE", help="initiator or target: needed if one service has both sides.")
-    ] = "",
+    side: SideName = "",
     code: Annotated[int | None, typer.Option("--error", min=1, help="End with this error code for the peer.")] = None,
     description: Annotated[str, typer.Option(help="Error text for the peer; needed with --error.")] = "",
     reason: Reason = "",
@@ -158,7 +164,9 @@ def end(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """End one side of a dialog, as its application would do it. Messages that wait at this side become dead letters.
+    """End one side of a dialog, as its application would do it. Messages that wait at this side become open letters.
+
+    Open letters wait for you: discard them, or send them again on a new dialog. The command prints how.
 
     Without --error, the peer gets an END after all messages that were sent. With --error, the peer gets the error, and envelopes that wait for
     the peer's topic are not sent.
@@ -178,7 +186,9 @@ def end(
     with answering(as_json):
         it = chosen(sides_of(kafka, id_of(conversation), service), service, side)
         check(it, ending)
-        _carry_out(kafka, it, ending, request, dry_run, as_json)
+        if not dry_run:
+            announce(_effect(it, ending), as_json=as_json)
+        _carry_out(context, kafka, it, ending, request, dry_run, as_json)
 
 
 @app.command("cleanup", epilog=EXIT_CODES, cls=Command)
@@ -186,9 +196,7 @@ def cleanup(
     context: typer.Context,
     conversation: Id,
     service: OfService = "",
-    side: Annotated[
-        str, typer.Option(metavar="SIDE", help="initiator or target: needed if one service has both sides.")
-    ] = "",
+    side: SideName = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     reason: Reason = "",
     dry_run: DryRun = False,
@@ -215,9 +223,11 @@ def cleanup(
     with answering(as_json):
         it = chosen(sides_of(kafka, id_of(conversation), service), service, side)
         check(it, Cleanup())
+        if not dry_run:
+            announce(_effect(it, Cleanup()), as_json=as_json)
         if asks:
-            typer.confirm(one_line(f"{_effect(it, Cleanup())}. Close it?"), abort=True)
-        _carry_out(kafka, it, Cleanup(), request, dry_run, as_json)
+            typer.confirm("Close it?", abort=True)
+        _carry_out(context, kafka, it, Cleanup(), request, dry_run, as_json)
 
 
 @app.command("resend", epilog=EXIT_CODES, cls=Command)
@@ -248,7 +258,9 @@ def resend(
     with answering(as_json):
         it = chosen(sides_of(kafka, id_of(conversation), service), service, "initiator")
         check(it, Resend())
-        _carry_out(kafka, it, Resend(), request, dry_run, as_json)
+        if not dry_run:
+            announce(_effect(it, Resend()), as_json=as_json)
+        _carry_out(context, kafka, it, Resend(), request, dry_run, as_json)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -263,10 +275,8 @@ def _state(text: str) -> State | None:
 
 
 def _span(text: str) -> timedelta | None:
-    try:
+    with about_option("--older-than"):
         return span(text) if text else None
-    except ValueError as error:
-        raise typer.BadParameter(f"--older-than: {error}") from None
 
 
 def _named(text: str) -> str:
@@ -285,13 +295,18 @@ def _named(text: str) -> str:
 # -- effects -----------------------------------------------------------------------------------------------------------
 
 
-def _carry_out(kafka: Kafka, it: Side, ending: Ending, request: Request, dry_run: bool, as_json: bool) -> None:
+def _carry_out(
+    context: typer.Context, kafka: Kafka, it: Side, ending: Ending, request: Request, dry_run: bool, as_json: bool
+) -> None:
     command = None if dry_run else finish(kafka, it, ending, request)
+    count, head = _letters(it, ending), next((head.letter for head in it.heads if head.number >= 0), "")
+    left = left_letters.commands(context, it.service, it.name, head=head, initiator=it.initiator) if count else []
     data = {
         "conversation": it.name, "service": it.service, "side": one_dialog.word(it), "action": NAMES[type(ending)],
-        "dead_letters": _letters(it, ending), "command": command, "done": not dry_run,
+        "dead_letters": count, "command": command, "done": not dry_run, "next": left,
     }  # fmt: skip
-    show(data, one_line(f"{'would ' if dry_run else ''}{_effect(it, ending)}"), as_json=as_json)
+    text = f"would {_effect(it, ending)}" if dry_run else _effect(it, ending, done=True)
+    show(data, left_letters.lines(text, [] if dry_run else left), as_json=as_json)
 
 
 def _letters(it: Side, ending: Ending) -> int:
@@ -300,15 +315,18 @@ def _letters(it: Side, ending: Ending) -> int:
     return it.waits.parked.messages + (it.waits.held.messages if closes else 0)
 
 
-def _effect(it: Side, ending: Ending) -> str:
+def _effect(it: Side, ending: Ending, *, done: bool = False) -> str:
+    """Say what an ending does; with ``done``, what it has done."""
     where = f"the {one_dialog.word(it)}'s side of {it.name} at {it.service}"
     count = _letters(it, ending)
-    become = "becomes a dead letter" if count == 1 else "become dead letters"
-    letters = f"; {counted(count, 'message')} of {it.peer} {become}" if count else "; no message becomes a dead letter"
+    letters = (
+        left_letters.messages(it, count, done=done) or f"; no message {'became' if done else 'becomes'} a dead letter"
+    )
+    end, close, ask = ("ended", "closed", "asked") if done else ("end", "close", "ask")
     delayed = it.waits.delayed.records
     if isinstance(ending, Resend):
         rest = counted(it.waits.unacknowledged.messages, "message")
-        return f"ask {it.peer} what it has accepted of {it.name}; the rest of {rest} without acknowledgement goes to a new dialog{letters}"
+        return f"{ask} {it.peer} what it has accepted of {it.name}; the rest of {rest} without acknowledgement goes to a new dialog{letters}"
     if isinstance(ending, Cleanup):
         sent = (
             f"; {counted(delayed, 'envelope')} for {it.peer} that cannot be sent now become dead letters"
@@ -316,15 +334,15 @@ def _effect(it: Side, ending: Ending) -> str:
             else ""
         )
         return (
-            f"close {where} at once; {it.peer} is told nothing, and learns it when it sends more ({NOT_CONVERSING.number}) or when its lifetime "
+            f"{close} {where} at once; {it.peer} is told nothing, and learns it when it sends more ({NOT_CONVERSING.number}) or when its lifetime "
             f"ends ({LIFETIME.number}){letters}{sent}"
         )
     if it.state in (State.STARTED_OUTBOUND, State.DISCONNECTED_INBOUND, State.ERROR):
-        return f"end {where}; {it.peer} gets nothing, because the state is {STATES[it.state]!r}{letters}"
+        return f"{end} {where}; {it.peer} gets nothing, because the state is {STATES[it.state]!r}{letters}"
     if isinstance(ending, EndWithError):
         dropped = f"; {counted(delayed, 'envelope')} that cannot be sent now are dropped" if delayed else ""
-        return f"end {where} with error {ending.code}; {it.peer} gets the error{letters}{dropped}"
-    return f"end {where}; {it.peer} gets an END after the messages that were sent{letters}"
+        return f"{end} {where} with error {ending.code}; {it.peer} gets the error{letters}{dropped}"
+    return f"{end} {where}; {it.peer} gets an END after the messages that were sent{letters}"
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,10 +12,11 @@ import typer
 from conversations.protocol.events import EVENTS
 from conversations_ops.cli import completion
 from conversations_ops.cli.kafka_options import Command, kafka_of
+from conversations_ops.cli.option_errors import about_option
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
-from conversations_ops.console.times import micros, moment
+from conversations_ops.console.times import moment, time_since
 from conversations_ops.operate.events import Told, told
 from conversations_ops.printable import one_line
 
@@ -30,7 +32,9 @@ def events(
     ] = "",
     dialog: Annotated[str, typer.Option(help="Only events about this dialog.")] = "",
     event: Annotated[str, typer.Option(metavar="NAME", help="Only events with this name, e.g. RESOLVED.")] = "",
-    since: Annotated[str, typer.Option(metavar="TIME", help="Only events of this time (UTC) or later.")] = "",
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Only events of this time (UTC) or later, or of the last 1h, 7d, ...")
+    ] = "",
     follow: Annotated[bool, typer.Option("--follow", help="Print also each later event, until Ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -42,15 +46,14 @@ def events(
     Examples:
       conversations events --event RESOLVED --since 2026-11-21
       conversations events --dialog 0199c1f2-0000-7000-8000-000000000001
+      conversations events --service orders --since 1h
       conversations events --service orders --follow
       conversations events --json | jq '.events[] | select(.by == "root")'
     """
     if event and event not in EVENTS:
         raise typer.BadParameter(f"--event {event}: one of {', '.join(sorted(EVENTS))}")
-    try:
-        after = micros(since)
-    except ValueError as error:
-        raise typer.BadParameter(f"--since: {error}") from None
+    with about_option("--since"):
+        after = time_since(since, time.time_ns() // 1_000)
 
     def wanted(it: Told) -> bool:
         return service in ("", it.service) and dialog in ("", *it.dialogs) and event in ("", it.name) and it.at >= after

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -151,6 +153,29 @@ def arguments_of(context: typer.Context) -> list[str]:
     options = context.ensure_object(Options)
     named = [f"--{name}={getattr(options, name)}" for name in sorted(options.told - {"file"})]
     return [*named, *(f"--setting={setting}" for setting in options.settings)]
+
+
+_SECRET = re.compile("password|secret|token|jaas|key|pem", re.IGNORECASE)
+
+
+def complete(context: typer.Context, line: str) -> str:
+    """Add the options of the command line to a printed command, so that it runs as it is. The shell has the environment already.
+
+    A value that may be a secret is replaced with ``VALUE``. Another program's command stays as it is.
+    """
+    options = context.ensure_object(Options)
+    if not line.startswith("conversations "):
+        return line
+    words = arguments_of(context)
+    words += [f"--settings={options.file}"] if "file" in options.told else []
+    shown = [_without_secret(word) for word in words]
+    return f"{line} {shlex.join(shown)}" if shown else line
+
+
+def _without_secret(word: str) -> str:
+    option, _, rest = word.partition("=")
+    name = rest.partition("=")[0]
+    return f"{option}={name}=VALUE" if option == "--setting" and _SECRET.search(name) else word
 
 
 def settings_of(context: typer.Context) -> Given:

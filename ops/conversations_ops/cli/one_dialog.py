@@ -12,10 +12,11 @@ from conversations.protocol.codes import LIFETIME
 from conversations.protocol.parked import Parked
 from conversations.protocol.states import State
 from conversations_ops.cli import one_letter
-from conversations_ops.console.times import ahead, moment
+from conversations_ops.console.times import ahead, clock_of, moment
+from conversations_ops.operate import failed
 from conversations_ops.operate.dialogs import STATES, Pile, Side
-from conversations_ops.operate.open_letters import OpenLetter
-from conversations_ops.printable import counted, one_line
+from conversations_ops.printable import counted, one_line, side_word
+from conversations_ops.read_model.letters import Kept
 
 LETTERS = 5
 """Maximum number of open letters that the text names."""
@@ -23,7 +24,7 @@ LETTERS = 5
 
 def word(it: Side) -> str:
     """Return which side it is."""
-    return "initiator" if it.initiator else "target"
+    return side_word(initiator=it.initiator)
 
 
 def error(it: Side) -> str:
@@ -35,7 +36,7 @@ def error(it: Side) -> str:
     return f"{it.code} {text}".rstrip()
 
 
-def described(sides: Sequence[Side], letters: Mapping[str, Sequence[OpenLetter]]) -> str:
+def described(sides: Sequence[Side], letters: Mapping[str, Sequence[Kept]]) -> str:
     """Describe a dialog in lines of text. ``letters`` has the open letters of the dialog, by service."""
     first = sides[0]
     began = "" if first.began is None else f", begun {moment(first.began)}"
@@ -67,10 +68,7 @@ def _lines(it: Side) -> list[str]:
     lines.append(f"received      {counted(it.accepted, 'envelope')} accepted{handled}{missing}")
     lines += [f"{name:<13} {_pile(pile)}" for name, pile in piles(it) if pile.records]
     for head in it.heads:
-        message = f"{head.what} #{head.number}" if head.number >= 0 else one_letter.handler(head)
-        lines.append(
-            f"waits for     {message}, failed {counted(head.attempts, 'time')} since {moment(head.since)}: {head.failure}"
-        )
+        lines.append(f"waits for     {failed.told(head, clock_of(time.time_ns() // 1_000))}")
         lines.append(
             f"              next attempt: {one_letter.when(head)}; conversations dead-letters show {head.letter}"
         )

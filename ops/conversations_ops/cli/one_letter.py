@@ -13,10 +13,11 @@ from conversations.protocol.code_table import of_error
 from conversations.protocol.codes import LIFETIME
 from conversations.protocol.parked import Parked
 from conversations_ops.console.tables import as_text
-from conversations_ops.console.times import ahead, moment
+from conversations_ops.console.times import ahead, clock_of, moment
+from conversations_ops.operate import failed
 from conversations_ops.operate.open_letters import KeptLetter, OpenLetter
 from conversations_ops.operate.reasons import WHY
-from conversations_ops.printable import counted, one_line
+from conversations_ops.printable import counted, one_line, side_word
 from conversations_ops.printable import lines as indented
 
 _DECISIONS = {
@@ -28,20 +29,13 @@ _DECISIONS = {
 """What an operator decided, by the reason of the letter that the decision wrote."""
 
 
-def handler(it: Parked) -> str:
-    """Say which handler without a message failed."""
-    return f"the handler of the timer {it.timer}" if it.timer else f"a handler of {it.what.lower()}s"
-
-
 def described(it: Parked, stack: str) -> str:
     """Describe a failed message or handler in lines of text, with the stack trace of its last failure if there is one."""
-    message = f"{it.what} #{it.number}" if it.number >= 0 else f"none: {handler(it)} failed"
     lines = [
         f"letter        {one_line(it.letter)}",
-        f"dialog        {one_line(f'{it.conversation} ({_side(it)}), {it.contract}, with {it.peer}')}",
+        f"dialog        {one_line(f'{it.conversation} ({side_word(initiator=it.initiator)}), {it.contract}, with {it.peer}')}",
         f"key           {one_line(it.key)}",
-        f"message       {one_line(message)}",
-        f"failed        {counted(it.attempts, 'time')} since {moment(it.since)}: {one_line(it.failure)}",
+        f"what          {one_line(failed.told(it, clock_of(_now())))}",
         f"behind it     {counted(it.behind, 'record')}, {it.size} bytes with it",
         f"next attempt  {when(it)}",
         f"deadline      {deadline(it)}",
@@ -52,10 +46,6 @@ def described(it: Parked, stack: str) -> str:
         lines.append(indented(f"stack trace\n{stack.rstrip()}"))
     lines.append(f"next: conversations dead-letters retry {one_line(it.letter)} --reason WHY   (or edit, skip, end)")
     return "\n".join(lines)
-
-
-def _side(it: Parked) -> str:
-    return "initiator" if it.initiator else "target"
 
 
 def when(it: Parked) -> str:
@@ -81,28 +71,13 @@ def deadline(it: Parked) -> str:
 
 def table(found: Sequence[Parked]) -> str:
     """Return a table of parked messages and handlers, one line for each."""
-    rows = []
-    for it in found:
-        message = f"{it.what} #{it.number}" if it.number >= 0 else f"{it.what.lower()} {it.timer}".rstrip()
-        rows.append(
-            (
-                it.letter,
-                message,
-                it.peer,
-                f"{it.attempts}x",
-                it.behind,
-                _age(it),
-                _next(it),
-                until(it),
-                it.failure,
-            )
-        )
-    headers = ("LETTER", "MESSAGE", "FROM", "FAILED", "BEHIND", "WAITS", "NEXT", "DEADLINE", "WHAT")
-    return as_text(headers, rows, whole=("BEHIND", "WAITS", "NEXT", "DEADLINE"))
+    clock = clock_of(_now())
+    rows = [(it.letter, it.peer, it.behind, _next(it), until(it), failed.told(it, clock)) for it in found]
+    return as_text(("LETTER", "FROM", "BEHIND", "NEXT", "DEADLINE", "WHAT"), rows, whole=("BEHIND", "NEXT", "DEADLINE"))
 
 
-def _age(it: Parked) -> str:
-    return _short(time.time() - it.since / 1_000_000)
+def _now() -> int:
+    return time.time_ns() // 1_000
 
 
 def _next(it: Parked) -> str:
@@ -158,7 +133,7 @@ def described_kept(kept: KeptLetter) -> str:
     if it.what or it.number >= 0:
         lines.append(f"message       {one_line(f'{it.what} #{it.number}' if it.number >= 0 else it.what)}")
     if it.exception or it.message:
-        lines.append(f"failure       {one_line(f'{it.exception}: {it.message}' if it.exception else it.message)}")
+        lines.append(f"failure       {one_line(failed.failure(it.exception, it.message))}")
     if envelope is not None:
         lines.append(indented(f"body\n{envelope.body.decode('utf-8', 'backslashreplace')}"))
     if it.stack:
@@ -182,7 +157,7 @@ def _error(code: int) -> str:
 def cause(it: OpenLetter) -> str:
     """Say in a few words why a letter is detached: the failure, or the decision of an operator, or the system error code."""
     if it.exception:
-        return f"{it.exception.rpartition('.')[2]}: {it.message}"
+        return failed.failure(it.exception, it.message)
     if it.message or not it.decided_by:
         return it.message or (_error(it.code) if it.code else "")
     return _decision(it)

@@ -8,19 +8,30 @@ from typing import Annotated
 
 import typer
 
+from conversations.config import Kafka
 from conversations.errors import LocalError
 from conversations.protocol.identifiers import read_handle
 from conversations_ops.cli import one_dialog
+from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.changes import refusals
 from conversations_ops.cli.output import failures, show_error
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.operate.dialogs import STATES, Side
+from conversations_ops.read_model.dialogs import known_sides
 
 Id = Annotated[
     str,
     typer.Argument(
         metavar="ID", help="Id of the dialog: `dialogs list`, `dialog.id` and every letter and event have it."
     ),
+]
+
+SideName = Annotated[
+    str, typer.Option("--side", metavar="SIDE", help="initiator or target: needed if one service has both sides.")
+]
+Key = Annotated[
+    str,
+    typer.Option("--key", help="Idempotency key: however often you send on this dialog with it, one message is sent."),
 ]
 
 
@@ -34,6 +45,14 @@ def id_of(text: str) -> bytes:
         return read_handle(text)[0]
     except LocalError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def id_or_none(text: str) -> bytes | None:
+    """Return the conversation id in an argument; None if the argument is none, and so the name of a service."""
+    try:
+        return read_handle(text)[0]
+    except LocalError:
+        return None
 
 
 def chosen(sides: Sequence[Side], service: str, side: str) -> Side:
@@ -52,6 +71,12 @@ def chosen(sides: Sequence[Side], service: str, side: str) -> Side:
     if len(still) > 1:
         raise typer.BadParameter(f"both sides are open, {both}: name one with --service, or with --side")
     return still[0]
+
+
+def sides_of(kafka: Kafka, conversation: bytes, service: str = "") -> list[Side]:
+    """Return the known sides of a dialog from the read model; see ``known_sides``."""
+    with read_model(kafka) as file:
+        return known_sides(kafka, file, conversation, service)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""``conversations queue``: shows queues, and turns queues off and on."""
+"""``conversations queue``: shows queues, turns queues off and on, and aborts transactions that hide records of a queue."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from conversations.config import Kafka
 from conversations.protocol.command import Switch
 from conversations_ops.cli import completion
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.changes import DryRun, Reason, Wait, check_reason, refusals
+from conversations_ops.cli.changes import DryRun, Reason, Wait, announce, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import ahead, moment
+from conversations_ops.operate.open_letters import Request
 from conversations_ops.operate.queues import Queue
 from conversations_ops.printable import counted, one_line
 from conversations_ops.read_model.queues import queues
 from conversations_ops.read_model.services import chosen
 
 app = typer.Typer(
-    help="Show queues, and turn them off and on. A queue that is off accepts messages, but calls no handler.",
+    help="Show queues, turn them off and on, and abort transactions that hide their records. A queue that is off accepts messages, but calls no handler.",
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
@@ -34,7 +35,7 @@ Service = Annotated[
     typer.Argument(
         metavar="SERVICE",
         autocompletion=completion.services,
-        help="Service whose queue is turned off or on, in all partitions.",
+        help="Service whose queue is meant, in all partitions.",
     ),
 ]
 AnyService = Annotated[
@@ -117,6 +118,44 @@ def turn_on(
     _turn(kafka_of(context), service, Switch(True, reason), wait, dry_run, as_json)
 
 
+@app.command("abort", epilog=EXIT_CODES, cls=Command)
+def abort(
+    context: typer.Context,
+    service: Service,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Abort the open transactions that hide the newest records of a queue. No record of such a transaction is ever read.
+
+    A program that wrote to the queue in a transaction, and stands still or has died, keeps every later record of its partitions from being
+    read. Only transactions that are open for five seconds or more are aborted, in all their partitions. Their programs cannot commit them any
+    more, and must begin new ones.
+
+    It needs the right to read __transaction_state, and to write with the transactional id.
+
+    \b
+    Examples:
+      conversations queue abort orders --dry-run
+      conversations queue abort orders --reason INC-4711
+    """
+    from conversations_ops.operate.open_transactions import end, hiding
+
+    check_reason(reason, dry_run=dry_run)
+    kafka = kafka_of(context)
+    with failures(as_json=as_json):
+        with read_model(kafka) as file:
+            chosen(kafka, file, service)
+        found = hiding(kafka, service)
+        names = [it.transactional_id for it in found]
+        what = f"{counted(len(names), 'transaction')}{': ' if names else ''}{', '.join(names)}"
+        if not dry_run:
+            announce(f"abort {what}", as_json=as_json)
+            end(kafka, service, found, Request(getpass.getuser(), reason, 0))
+    data = {"service": service, "transactions": names, "done": not dry_run}
+    show(data, one_line(f"{'would abort' if dry_run else 'aborted'} {what}"), as_json=as_json)
+
+
 def _queues(kafka: Kafka, service: str) -> list[Queue]:
     with read_model(kafka) as file:
         return [it for name in chosen(kafka, file, service) for it in queues(file, name)]
@@ -128,17 +167,34 @@ def _turn(kafka: Kafka, service: str, operation: Switch, wait: float, dry_run: b
     check_reason(operation.reason, dry_run=dry_run)
     with failures(as_json=as_json), refusals("the owner of a partition", as_json=as_json):
         found = _queues(kafka, service)
+        if not dry_run:
+            announce(_turned(found, service, operation, done=False), as_json=as_json)
         answers = [] if dry_run else turn(kafka, service, operation, getpass.getuser(), wait)
-    changed = sum(bool(it.off) == operation.on for it in found)
-    word, waits = "on" if operation.on else "off", sum(it.messages for it in found)
-    effect = f"turn the queue of {service} {word} in {changed} of {counted(len(found), 'partition')}; " + (
-        f"{waits} messages wait for it" if waits != 1 else "1 message waits for it"
+    changed, waits = _changed(found, operation), sum(it.messages for it in found)
+    text = (
+        f"would {_turned(found, service, operation, done=False)}"
+        if dry_run
+        else _turned(found, service, operation, done=True)
     )
     data = {
         "service": service, "on": operation.on, "partitions": len(found), "changed": changed, "answered": len(answers),
         "waiting": waits, "done": not dry_run,
     }  # fmt: skip
-    show(data, one_line(f"{'would ' if dry_run else ''}{effect}"), as_json=as_json)
+    show(data, one_line(text), as_json=as_json)
+
+
+def _changed(found: list[Queue], operation: Switch) -> int:
+    return sum(bool(it.off) == operation.on for it in found)
+
+
+def _turned(found: list[Queue], service: str, operation: Switch, *, done: bool) -> str:
+    """Say what a switch does to the queues that were found before it; with ``done``, what it has done."""
+    waits = sum(it.messages for it in found)
+    verb = ("waited" if operation.on and done else "wait") + ("s" if waits == 1 and not (operation.on and done) else "")
+    return (
+        f"{'turned' if done else 'turn'} the queue of {service} {'on' if operation.on else 'off'} in {_changed(found, operation)} of "
+        f"{counted(len(found), 'partition')}; {counted(waits, 'message')} {verb} for it"
+    )
 
 
 def _show(found: list[Queue], *, every: bool) -> None:

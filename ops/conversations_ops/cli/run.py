@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from conversations.config import WorkerSettings
+from conversations.config import JSON, WorkerSettings
 from conversations.protocol.topics import check_name
 from conversations_ops.cache import FIX, NoDirectory, cache_directory, made, writable
 from conversations_ops.cli.kafka_options import Command, kafka_of, settings_of
@@ -22,7 +21,7 @@ from conversations_ops.host.child import Ended, Spec, grace
 from conversations_ops.host.health import TIMEOUT, served
 from conversations_ops.host.slots import host_name
 from conversations_ops.host.supervisor import RunEnd, Supervisor
-from conversations_ops.metrics.exposition import CONTENT_TYPE, ExtraMissing, check_installed, exposition
+from conversations_ops.metrics.exposition import page_of, where
 from conversations_ops.metrics.workers import of_workers
 from conversations_ops.settings.file import Line
 from conversations_ops.settings.given import Given
@@ -74,7 +73,7 @@ def run(
         float, typer.Option(min=0.1, help="Seconds after which a connection to the health page is closed.")
     ] = TIMEOUT,
     log_level: Annotated[str, typer.Option(help=f"Lowest level to log: {', '.join(log_lines.LEVELS)}.")] = "info",
-    log_json: Annotated[bool, typer.Option("--log-json", help="Write log lines as JSON objects.")] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON objects (worker.log_format=json).")] = False,
     as_json: Json = False,
 ) -> None:
     """Run services until Ctrl-C or SIGTERM.
@@ -109,6 +108,7 @@ def run(
         raise typer.BadParameter(f"--log-level {log_level}: one of {', '.join(log_lines.LEVELS)}")
     if memory_state and state_dir is not None:
         raise typer.BadParameter("--memory-state and --state-dir exclude each other")
+    log_json = log_json or given.value_of("worker.log_format") == JSON
     log_lines.configure("run", level=log_level, as_json=log_json)
     with failures(as_json=as_json):
         check_name("slot", slot or host_name())
@@ -116,9 +116,8 @@ def run(
         state, slots = _directories(kafka.namespace, state_dir, in_memory=memory_state)
     specs = [
         Spec(
-            target=target, bootstrap=kafka.bootstrap, namespace=kafka.namespace, settings=dict(kafka.settings),
+            target=target, bootstrap=kafka.bootstrap, namespace=kafka.namespace, settings=dict(kafka.settings), log_level=log_level, log_json=log_json,
             product=_product(given, concurrency), state=None if state is None else str(state), slots=str(slots), base=slot or host_name(),
-            log_level=log_level, log_json=log_json,
         )
         for target in targets
     ]  # fmt: skip
@@ -175,19 +174,13 @@ def _supervise(specs: list[Spec], workers: int, health: tuple[str, int | None, f
     with contextlib.ExitStack() as stack:
         if port is not None:
             try:
-                pages = served(host, port, supervisor.services, timeout, lambda: _metrics(supervisor))
+                pages = served(
+                    host, port, supervisor.services, timeout, lambda: page_of(of_workers(supervisor.services()))
+                )
                 page.append(stack.enter_context(pages))
             except OSError as error:
                 raise typer.BadParameter(f"--health {port}: {error.strerror}") from error
         return supervisor.run()
-
-
-def _metrics(supervisor: Supervisor) -> tuple[int, str, bytes]:
-    """Return the page of metrics. Without prometheus-client it says what to install."""
-    try:
-        return HTTPStatus.OK, CONTENT_TYPE, exposition(of_workers(supervisor.services()))
-    except ExtraMissing as error:
-        return HTTPStatus.NOT_IMPLEMENTED, "text/plain; charset=utf-8", f"{error}\n".encode()
 
 
 def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool) -> None:
@@ -197,7 +190,7 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
     ]
     lines.append(f"  Kafka   {spec.bootstrap}, namespace {spec.namespace}")
     lines.append(f"  state   {spec.state or 'in memory'}")
-    lines += [f"  health  {address}\n  metrics {_where(address)}" for address in page]
+    lines += [f"  health  {address}\n  metrics {where(address)}" for address in page]
     changed = supervisor.settings()
     lines += [line for service in changed for line in _changed(service, changed[service])]
     if spec.settings:
@@ -219,15 +212,6 @@ def _tell(supervisor: Supervisor, spec: Spec, page: list[str], *, as_json: bool)
         "health": page[0] if page else None,
     }
     show(data, "\n".join(lines), as_json=as_json)
-
-
-def _where(health: str) -> str:
-    """Return the address of the metrics beside an address of the health page, or why there are none."""
-    try:
-        check_installed()
-    except ExtraMissing as error:
-        return f"not served: {error}"
-    return health.removesuffix("health") + "metrics"
 
 
 def _product(given: Given, concurrency: int | None) -> list[Line]:

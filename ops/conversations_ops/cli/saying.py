@@ -10,12 +10,11 @@ import typer
 from conversations_ops.cli import one_dialog
 from conversations_ops.cli.changes import DryRun, Wait
 from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.one_side import Id, answering, chosen, id_of
+from conversations_ops.cli.one_side import Id, Key, SideName, answering, chosen, id_of, sides_of
 from conversations_ops.cli.output import Json, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.search_path import search_here
 from conversations_ops.host.targets import HandlerLoop, entered
-from conversations_ops.operate.dialogs import sides_of
 from conversations_ops.operate.messages import Message, message_type, noted, transmit
 from conversations_ops.printable import counted, one_line
 
@@ -40,12 +39,8 @@ def send(
             "--service", metavar="TARGET", help="Target module:attribute of the service that sends.", show_default=False
         ),
     ] = "",
-    side: Annotated[
-        str, typer.Option(metavar="SIDE", help="initiator or target: needed if the service has both sides.")
-    ] = "",
-    key: Annotated[
-        str, typer.Option(help="Idempotency key: however often you send on this dialog with it, one message is sent.")
-    ] = "",
+    side: SideName = "",
+    key: Key = "",
     dry_run: DryRun = False,
     wait: Wait = 30.0,
     as_json: Json = False,

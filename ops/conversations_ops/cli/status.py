@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated
 
@@ -12,11 +12,11 @@ import typer
 
 from conversations.config import Kafka
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.kafka_options import Command, kafka_of
+from conversations_ops.cli.kafka_options import Command, complete, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.tables import as_text
-from conversations_ops.console.times import moment, written
+from conversations_ops.console.times import clock_of, moment, written
 from conversations_ops.printable import one_line
 from conversations_ops.read_model.status import Status, cause, next_command, plain, statuses
 
@@ -56,10 +56,10 @@ def status(
         while watch:
             if sys.stdout.isatty():
                 typer.echo("\x1b[H\x1b[2J", nl=False)  # to the top of an empty screen
-            _show(found, as_json=as_json)
+            _show(context, found, as_json=as_json)
             time.sleep(EVERY)
             found = _look(kafka)
-    _show(found, as_json=as_json)
+    _show(context, found, as_json=as_json)
     if any(it.needs_person for it in found):
         raise typer.Exit(Exit.HUMAN)
 
@@ -69,39 +69,30 @@ def _look(kafka: Kafka) -> Sequence[Status]:
         return statuses(file)
 
 
-def _show(found: Sequence[Status], *, as_json: bool) -> None:
+def _show(context: typer.Context, found: Sequence[Status], *, as_json: bool) -> None:
     now = time.time_ns() // 1_000
-    show({"services": [plain(it, moment) for it in found]}, _text(found, now), as_json=as_json)
+    commands = [complete(context, next_command(it)) for it in found]
+    services = [{**plain(it, moment), "next": command} for it, command in zip(found, commands, strict=True)]
+    person = [command for it, command in zip(found, commands, strict=True) if it.needs_person and command]
+    show({"services": services}, _text(found, person, now), as_json=as_json)
 
 
-def _text(found: Sequence[Status], now: int) -> str:
+def _text(found: Sequence[Status], commands: Sequence[str], now: int) -> str:
     if not found:
         return "the namespace has no service with topics"
-    clock = _clock(now)
+    clock = clock_of(now)
     rows = [
         (
             it.service, _queue(it), it.open, it.pending, it.parked, it.held, it.letters,
-            "" if it.oldest is None else written(timedelta(microseconds=now - it.oldest)), cause(it, clock),
+            "" if it.oldest is None else written(timedelta(microseconds=now - it.oldest)), cause(it, clock, texts=True),
         )
         for it in found
     ]  # fmt: skip
     table = as_text(HEADERS, rows, whole=HEADERS[:-1])
-    commands = [f"next: {command}" for it in found if it.needs_person and (command := next_command(it))]
-    return "\n".join([table, *map(one_line, commands)])
+    return "\n".join([table, *(one_line(f"next: {command}") for command in commands)])
 
 
 def _queue(it: Status) -> str:
     if not it.off:
         return "on"
     return "OFF" if it.off == it.partitions else f"OFF {it.off}/{it.partitions}"
-
-
-def _clock(now: int) -> Callable[[int], str]:
-    """Return a function that writes a time of today without its date."""
-    today = moment(now)[:10]
-
-    def write(at: int) -> str:
-        text = moment(at)
-        return text[11:16] if text.startswith(today) else text[:16]
-
-    return write

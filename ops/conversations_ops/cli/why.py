@@ -9,14 +9,15 @@ import typer
 from conversations.config import Kafka
 from conversations_ops.cli import completion
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.kafka_options import Command, kafka_of
-from conversations_ops.cli.one_side import answering, id_of
+from conversations_ops.cli.kafka_options import Command, complete, kafka_of
+from conversations_ops.cli.one_side import answering, id_or_none
 from conversations_ops.cli.output import Json, show
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.times import ahead, moment
 from conversations_ops.printable import counted, one_line
 from conversations_ops.read_model.file import File
-from conversations_ops.read_model.letters import Waits, groups
+from conversations_ops.read_model.letters import Waits, groups, open_groups
+from conversations_ops.read_model.peers import peer_waits
 from conversations_ops.why.cause import Cause, Clock, next_command
 from conversations_ops.why.causes import causes, headline
 from conversations_ops.why.collected import facts_of, facts_of_service
@@ -37,9 +38,11 @@ About = Annotated[
 def why(context: typer.Context, about: About, as_json: Json = False) -> None:
     """Say why a dialog or a service does not go on: the causes in the order in which they act, and the next command.
 
+    The command can be run as it is printed. docs/why.md has all causes, and says which of them a command mends.
+
     \b
-    Causes: queue-off, no-owner, set-aside, open-transaction, held, brake, retry-waits, slow-handler, unread, gap, unknown-destination, delayed,
-    pool, broken, unacknowledged, lifetime-near, letters.
+    Causes: queue-off, no-owner, no-forwarder, cluster-away, set-aside, open-transaction, unfit, held, brake, retry-waits, slow-handler, unread, gap, unknown-destination,
+    right-missing, delayed, pool, broken, peer-stalls, unacknowledged, lifetime-near, expired, letters.
 
     \b
     Examples:
@@ -47,10 +50,11 @@ def why(context: typer.Context, about: About, as_json: Json = False) -> None:
       conversations why 0199c1f2-0000-7000-8000-000000000001 --json | jq -r '.causes[].cause'
       conversations why orders
     """
-    kafka, own = kafka_of(context), _id(about)
+    kafka, own = kafka_of(context), id_or_none(about)
     with answering(as_json):
         with read_model(kafka) as file:
             told = _about_service(kafka, file, about) if own is None else _about_dialog(kafka, file, own)
+        told = told._replace(causes=[it._replace(next=complete(context, it.next)) for it in told.causes])
         command = next_command(told.causes)
         data = {
             told.kind: told.name, "headline": told.headline, "causes": [_plain(it) for it in told.causes], "next": command or None,
@@ -76,14 +80,6 @@ class _Told(NamedTuple):
     otherwise: str
 
 
-def _id(text: str) -> bytes | None:
-    """Return the id of a dialog; None if this is none, and so the name of a service."""
-    try:
-        return id_of(text)
-    except typer.BadParameter:
-        return None
-
-
 def _about_dialog(kafka: Kafka, file: File, own: bytes) -> _Told:
     facts = facts_of(kafka, file, own)
     found = causes(facts, _clock(facts.now))
@@ -94,7 +90,9 @@ def _about_dialog(kafka: Kafka, file: File, own: bytes) -> _Told:
 def _about_service(kafka: Kafka, file: File, service: str) -> _Told:
     facts = facts_of_service(kafka, file, service)
     held, retried = (groups(file, waits, service) for waits in (Waits.PERSON, Waits.RETRY))
-    found = causes_of_service(facts, service, held, retried, _clock(facts.now))
+    found = causes_of_service(
+        facts, service, held, retried, open_groups(file, service), peer_waits(file, service), _clock(facts.now)
+    )
     return _Told("service", service, counted(len(facts.queues), "partition"), found, "")
 
 

@@ -6,7 +6,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from conversations.logs import ConversationFilter
+from conversations.logs import FIELDS, ConversationFilter
 from conversations_ops.printable import json_line
 from conversations_ops.printable import lines as indented
 
@@ -34,7 +34,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """Formats a log record as one JSON object, with all fields of ``extra``."""
+    """Formats a log record as one JSON object, with all fields of ``extra``, and those fields of the dialog that are known."""
 
     def __init__(self, worker: str) -> None:
         super().__init__()
@@ -52,7 +52,9 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             data["exception"] = self.formatException(record.exc_info)
-        data |= {name: value for name, value in vars(record).items() if name not in _STANDARD and name not in data}
+        for name, value in vars(record).items():
+            if name not in _STANDARD and name not in data and not (value == "" and name in FIELDS):
+                data[name] = value
         return json_line(data)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -74,6 +75,20 @@ def moment(at: int) -> str:
         return f"{at} us"
 
 
+def clock_of(now: int) -> Callable[[int], str]:
+    """Return a function that writes a time of today as ``12:30``, and another one with its date: ``2026-09-01T12:30``; in UTC.
+
+    Times are in microseconds since 1970.
+    """
+    today = moment(now)[:10]
+
+    def write(at: int) -> str:
+        text = moment(at)
+        return text[11:16] if text.startswith(today) else text[:16]
+
+    return write
+
+
 def ahead(at: int, now: float) -> str:
     """Write a time in microseconds since 1970 with its distance from ``now`` (seconds since 1970): ``in 5h3m (2026-09-01T12:30:00+00:00)``."""
     seconds = at / 1_000_000 - now
@@ -96,3 +111,17 @@ def micros(text: str) -> int:
         ValueError: the text is not a time.
     """
     return int(instant(text).timestamp() * 1_000_000) if text else 0
+
+
+def time_since(text: str, now: int) -> int:
+    """Read a time, or a span before ``now`` such as ``1h``, in microseconds since 1970; 0 for an empty text.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    if _SPAN.fullmatch(text):
+        return now - int(span(text).total_seconds() * 1_000_000)
+    try:
+        return micros(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or as 1h, 7d") from None

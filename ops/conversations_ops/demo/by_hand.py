@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conversations.config import Kafka
 from conversations_ops.cache import VARIABLE
-from conversations_ops.demo.workers import DemoFailed
+from conversations_ops.demo.failing import DemoFailed
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the held flights."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from conversations.protocol import letters
+from conversations_ops.demo.clusters import Crossing
 from conversations_ops.demo.expected import Expected
 from conversations_ops.demo.outcome import DeadLetter, Outcome
 
@@ -20,8 +21,8 @@ class Comparison:
     mismatches: list[str]
 
 
-def check(expected: Mapping[str, Expected], outcome: Outcome) -> Comparison:
-    """Compare every aircraft, then the held messages, then every dead letter."""
+def check(expected: Mapping[str, Expected], outcome: Outcome, crossings: Sequence[Crossing] = ()) -> Comparison:
+    """Compare every aircraft, then the held messages, then every dead letter, then what has crossed between clusters."""
     mismatches: list[str] = []
     equal = 0
     for aircraft, wanted in expected.items():
@@ -33,6 +34,11 @@ def check(expected: Mapping[str, Expected], outcome: Outcome) -> Comparison:
     mismatches += [f"{aircraft}: no flight of the file has this aircraft" for aircraft in unknown]
     mismatches += _held(expected, outcome)
     mismatches += _letters(expected, outcome.letters)
+    mismatches += [
+        f"{it.sent} envelopes for {it.service} went to cluster {it.cluster}, and {it.arrived} are in its queue"
+        for it in crossings
+        if it.sent != it.arrived
+    ]
     return Comparison(equal, mismatches)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from conversations.config import Kafka
 from conversations_ops.demo.aircraft_log import aircraft_log
+from conversations_ops.demo.failing import DemoFailed
 from conversations_ops.demo.messages import Leg
-from conversations_ops.demo.workers import DemoFailed
 
 ARRIVED = 1_215
 """The arrival that the operator enters. It is 12:15, in the form of the clock times in the file. The air time stays unknown."""
@@ -39,7 +39,7 @@ class Operator:
 
     Args:
         kafka: the cluster.
-        directory: directory for the new body and the redrive plan.
+        directory: directory for the new body.
         show: called with the command line of an edit or a redrive before the command runs.
     """
 
@@ -75,8 +75,7 @@ class Operator:
         Raises:
             DemoFailed: a command failed, or a redriven flight failed again.
         """
-        plan = str(self._directory / "redrive.json")
-        self._run(["redrive", "plan", "--exception", "NeverArrived", "--canary", "3", "--out", plan])
+        plan = self._run(["redrive", "plan", "--exception", "NeverArrived", "--canary", "3"])["redrive"]
         ended: dict[str, Any] = self._run(["redrive", "start", plan, "--reason", "mended: these flights were diverted"])
         return ended
 

@@ -12,8 +12,8 @@ from tempfile import TemporaryFile
 from threading import Timer
 from typing import Any
 
+from conversations_ops.demo.failing import DemoFailed
 from conversations_ops.demo.flights import Flight
-from conversations_ops.demo.workers import DemoFailed
 
 PATIENCE = 900
 """Seconds that Spark may take. It takes about one minute on a laptop, and more than five on a machine that many programs share."""

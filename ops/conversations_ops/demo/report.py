@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import rich.box
 from rich.markup import escape
 from rich.table import Table
 
+from conversations_ops.demo.clusters import DATA, HANGAR
 from conversations_ops.demo.pipeline import Pipeline
 from conversations_ops.demo.run import Result
 from conversations_ops.demo.screen import Screen
@@ -30,6 +32,8 @@ def facts(result: Result) -> dict[str, object]:
         "duplicates_dropped": dropped(result),
         "duplicates_counted": faults.counted,
         "crashes": faults.crashes,
+        "forwarders_killed": int(faults.forwarder_killed is not None),
+        "crossed": [asdict(it) for it in result.crossings],
         "dead_letters": len(outcome.letters),
         "dead_letters_by_reason": dict(sorted(Counter(letter.reason for letter in outcome.letters).items())),
         "held": len(outcome.held),
@@ -123,18 +127,23 @@ def lines(result: Result) -> Iterator[str]:
         f"{result.mending.seconds:.1f} s; {result.outcome.waiting} are held now"
     )
     yield from _faults(result)
+    yield from _crossings(result)
     count = messages(result)
     yield f"{count:,} messages in {result.seconds:.1f} s: {count / result.seconds:,.0f} a second"
     yield from _check(result)
     yield from _pipeline(result.pipeline)
     if result.kept:
         yield f"\nTo look at the data in {result.kept}:"
-        yield f"  conversations broker start --name demo --data {result.kept / 'kafka'}"
+        yield f"  conversations broker start --name demo --data {result.kept / DATA[0]}"
+        if result.crossings:
+            yield f"  conversations broker start --name {HANGAR} --data {result.kept / DATA[1]}"
         if result.pipeline.archived:
             yield f"  conversations spark archive {result.kept / 'archive'} --dialog ID"
         yield "    (topics conv.operations.* and conv.aircraft-log.*: queue, commands, state, dead-letter)"
-        yield f"  less {result.kept / 'workers.log'} {result.kept / 'workers-mended.log'}"
+        yield f"  less {' '.join(map(str, result.logs))}"
         yield "  conversations broker stop demo"
+        if result.crossings:
+            yield f"  conversations broker stop {HANGAR}"
 
 
 def _faults(result: Result) -> Iterator[str]:
@@ -149,6 +158,17 @@ def _faults(result: Result) -> Iterator[str]:
         yield (
             f"Worker {faults.killed.pid} of {faults.killed.service} was killed (SIGKILL) after "
             f"{faults.killed_after:,} replies{back}"
+        )
+
+
+def _crossings(result: Result) -> Iterator[str]:
+    """Yield a line for each direction between two clusters. Messages, acknowledgements and what was transmitted again are envelopes."""
+    if result.faults.forwarder_killed is not None:
+        yield f"Forwarder {result.faults.forwarder_killed} to the cluster {HANGAR} was killed (SIGKILL) at the same time"
+    for it in result.crossings:
+        yield (
+            f"To {it.service} on the cluster {it.cluster}: {it.sent:,} envelopes in the transmission topic, "
+            f"{it.arrived:,} appended to the queue there"
         )
 
 

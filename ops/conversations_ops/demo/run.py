@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,16 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from conversations import Client, Kafka
-from conversations.kafka.admin import apply
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import Place, positions_of
-from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
-from conversations_ops.broker import EmbeddedBroker
+from conversations.protocol.topics import DEAD_LETTER, STATE, service_topic
 from conversations_ops.demo.aircraft_log import aircraft_log
 from conversations_ops.demo.by_hand import console, wait
 from conversations_ops.demo.check import Comparison, check
+from conversations_ops.demo.clusters import HANGAR, Clusters, Crossing, Forwarders, forwarding, started
 from conversations_ops.demo.expected import Expected, expected
+from conversations_ops.demo.failing import DemoFailed
 from conversations_ops.demo.flights import Flight, data_file, read_flights
 from conversations_ops.demo.mending import Held, Operator
 from conversations_ops.demo.operations import operations
@@ -30,13 +27,14 @@ from conversations_ops.demo.outcome import Outcome, letter_of
 from conversations_ops.demo.pipeline import Pipeline, run_pipeline
 from conversations_ops.demo.replay import Replayer
 from conversations_ops.demo.screen import Progress, Screen
-from conversations_ops.demo.sending import Sender
-from conversations_ops.demo.workers import DemoFailed, Worker, Workers
+from conversations_ops.demo.sending import Sending, sending_of
+from conversations_ops.demo.workers import Worker, Workers
 from conversations_ops.host.foreground import logged_to
 
 SERVICES = (operations.name, aircraft_log.name)
-PARTITIONS = 4
 WORKERS = 2
+ONE_SIDE = "a Spark job reads one cluster, and each cluster has one side of every dialog"
+"""Why Spark does not run on two clusters."""
 DUPLICATED = 0.02
 """Share of the records on the wire that are appended a second time."""
 KILL_AT = 0.4
@@ -64,6 +62,8 @@ class Faults:
     """Seconds from the kill until a new process worked in place of the killed worker; None until then."""
     crashes: int = 0
     """Number of processes that the supervisor started again."""
+    forwarder_killed: int | None = None
+    """Process id of the forwarder that was killed; None if there are no forwarders."""
     counted: int = 0
     """Number of duplicates, from the counts of the worker processes. The count of a killed process is lost."""
 
@@ -92,11 +92,17 @@ class Result:
     pipeline: Pipeline
     seconds: float
     """Seconds from the sending of the first flight to the arrival of the last summary."""
+    crossings: list[Crossing]
+    """What has crossed between two clusters; empty with one cluster."""
     kept: Path | None
+    logs: list[Path]
+    """The logs of the workers."""
 
 
-def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True, by_hand: bool = False) -> Result:
-    """Start a broker, and run the demo on it. With ``by_hand``, a person redrives the held flights in the web console.
+def demonstrate(
+    screen: Screen, *, faults: bool, keep: bool, spark: bool = True, by_hand: bool = False, clusters: int = 1
+) -> Result:
+    """Start one or two brokers, and run the demo on them. With ``by_hand``, a person redrives the held flights in the web console.
 
     Raises:
         NoFlights: the data are not installed.
@@ -105,30 +111,40 @@ def demonstrate(screen: Screen, *, faults: bool, keep: bool, spark: bool = True,
     data = data_file()  # a missing file is reported before anything starts
     with ThreadPoolExecutor(1) as pool, _directory(screen, keep=keep) as directory, logged_to(directory / "demo.log"):
         reading = pool.submit(_read, data)
-        screen.say("Starting Kafka ...")
-        with EmbeddedBroker(directory / "kafka" if keep else None) as broker, contextlib.ExitStack() as until_the_end:
+        screen.say("Starting Kafka ..." if clusters == 1 else "Starting two Kafkas ...")
+        with started(clusters, directory if keep else None) as places, contextlib.ExitStack() as until_the_end:
             flights, wanted = reading.result()
-            screen.say(f"Kafka is ready at {broker.bootstrap}; starting the workers ...")
-            kafka = Kafka(broker.bootstrap)
-            apply(kafka, [operations.declaration(), aircraft_log.declaration()], PARTITIONS, 1)
-            with _workers(kafka, directory, keep=keep) as workers:
+            forwarders = until_the_end.enter_context(forwarding(places, directory))
+            _tell_places(screen, places, forwarders)
+            with _workers(places, directory, keep=keep) as workers:
                 screen.say(f"{WORKERS} worker processes run {SERVICES[0]}, {WORKERS} more run {SERVICES[1]}")
-                operator = Operator(kafka, directory, screen.say)
-                demo = Demo(kafka, workers, flights, wanted, screen, operator)
+                operator = Operator(places.aircraft_log, directory, screen.say)
+                demo = Demo(places, forwarders, workers, (flights, wanted), screen, operator)
                 if by_hand:
-                    demo.hand_over(lambda: until_the_end.enter_context(console(kafka, directory)))
+                    demo.hand_over(lambda: until_the_end.enter_context(console(places.aircraft_log, directory)))
                 seconds = demo.run(faults=faults)
             demo.faults.crashes, demo.faults.counted = workers.restarts, workers.duplicates
-            pipeline = Pipeline(left_out="--no-spark was given")
-            if spark:
+            crossings = forwarders.crossed(demo.faults.duplicates)
+            pipeline = Pipeline(left_out=ONE_SIDE if places.several else "--no-spark was given")
+            if spark and not places.several:
                 screen.say(
                     "The workers have stopped. Spark archives the messages, audits them, and adds up the flights ..."
                 )
-                pipeline = run_pipeline(broker.bootstrap, directory / "archive", flights, screen.say)
+                bootstrap = places.operations.bootstrap
+                pipeline = run_pipeline(bootstrap, directory / "archive", flights, screen.say)
         return Result(
-            flights, wanted, demo.outcome, demo.faults, demo.mending, check(wanted, demo.outcome), pipeline, seconds,
-            directory if keep else None,
+            flights, wanted, demo.outcome, demo.faults, demo.mending, check(wanted, demo.outcome, crossings), pipeline, seconds,
+            crossings, directory if keep else None, workers.logs,
         )  # fmt: skip
+
+
+def _tell_places(screen: Screen, places: Clusters, forwarders: Forwarders) -> None:
+    if not places.several:
+        screen.say(f"Kafka is ready at {places.operations.bootstrap}; starting the workers ...")
+        return
+    screen.say(f"{SERVICES[0]} is on the cluster home, at {places.operations.bootstrap}")
+    screen.say(f"{SERVICES[1]} is on the cluster {HANGAR}, at {places.aircraft_log.bootstrap}")
+    screen.say(f"{forwarders.count} forwarders carry the messages; starting the workers ...")
 
 
 def _read(data: Path) -> tuple[list[Flight], dict[str, Expected]]:
@@ -148,8 +164,8 @@ def _directory(screen: Screen, *, keep: bool) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _workers(kafka: Kafka, directory: Path, *, keep: bool) -> Iterator[Workers]:
-    workers = Workers(kafka, directory, WORKERS, keep=keep)
+def _workers(places: Clusters, directory: Path, *, keep: bool) -> Iterator[Workers]:
+    workers = Workers(places, directory, WORKERS, keep=keep)
     try:
         workers.await_health()
         yield workers
@@ -167,15 +183,16 @@ class Demo:
     mending: Mending
 
     def __init__(
-        self, kafka: Kafka, workers: Workers, flights: Sequence[Flight], wanted: dict[str, Expected], screen: Screen,
-        operator: Operator,
+        self, clusters: Clusters, forwarders: Forwarders, workers: Workers,
+        data: tuple[Sequence[Flight], dict[str, Expected]], screen: Screen, operator: Operator,
     ) -> None:  # fmt: skip
+        self._flights, wanted = data
         self.outcome = Outcome()
         self.faults = Faults()
-        self._kafka, self._workers, self._screen, self._operator = kafka, workers, screen, operator
+        self._clusters, self._forwarders = clusters, forwarders
+        self._workers, self._screen, self._operator = workers, screen, operator
         self._open_console: Callable[[], Callable[[], None]] | None = None
         """Opens the web console, in which a person redrives; None if the demo does it."""
-        self._flights = flights
         self._aircraft = len(wanted)
         self._held = {aircraft for aircraft, each in wanted.items() if each.held is not None}
         self._edited = next(aircraft for aircraft, each in wanted.items() if each.edited)
@@ -192,16 +209,20 @@ class Demo:
         Raises:
             LogError, DemoFailed: the demo could not be carried out.
         """
-        queues = [service_topic(self._kafka.namespace, service, QUEUE) for service in SERVICES]
-        replayer = Replayer(self._kafka, queues, DUPLICATED if faults else 0.0, Random(2013))
-        states = [service_topic(self._kafka.namespace, operations.name, STATE)]
+        home = self._clusters.operations
+        replayers = [
+            Replayer(kafka, queues, DUPLICATED if faults else 0.0, Random(2013))
+            for kafka, queues in self._clusters.queues()
+        ]
+        states = [service_topic(home.namespace, operations.name, STATE)]
         with (
-            Follower(self._kafka, states) as desks,
-            _stopped(replayer),
-            _sending(self._kafka, self._flights) as sending,
+            Follower(home, states) as desks,
+            _stopped(replayers),
+            sending_of(home, self._flights) as sending,
         ):
             if faults:
-                replayer.start()
+                for replayer in replayers:
+                    replayer.start()
             started = time.monotonic()
             sending.start()
             self._watch(desks, sending, self._aircraft - len(self._held), faults=faults)
@@ -210,7 +231,7 @@ class Demo:
             self._watch(desks, sending, self._aircraft, faults=False)
             seconds = time.monotonic() - started
             if faults:
-                self._settle(replayer)
+                self._settle(replayers)
             self.outcome.desks.take(desks.to_the_end(DRAINING))
         self._read_letters()
         self.outcome.waiting = len(self._operator.held())
@@ -265,6 +286,7 @@ class Demo:
                 desks.take(follower.poll(0.1))
                 sending.check()
                 self._workers.check()
+                self._forwarders.check()
                 progress.at(desks.replies, f"{desks.finished:,} summaries")
                 if faults:
                     self._harm(progress)
@@ -287,6 +309,7 @@ class Demo:
             if desks.replies >= KILL_AT * self._replies:
                 faults.killed = self._workers.kill_one(aircraft_log.name)
                 faults.killed_after = desks.replies
+                faults.forwarder_killed = self._forwarders.kill_one()
                 self._killed_at = time.monotonic()
                 progress.at(desks.replies, "a worker was killed")
         else:
@@ -301,20 +324,25 @@ class Demo:
         ):  # fmt: skip
             self.faults.back_after = time.monotonic() - self._killed_at
 
-    def _settle(self, replayer: Replayer) -> None:
+    def _settle(self, replayers: Sequence[Replayer]) -> None:
         """Append the late duplicates, and wait until the services have read all duplicates."""
-        replayer.finish()
-        self.faults.duplicates = replayer.places
+        for replayer in replayers:
+            replayer.finish()
+        self.faults.duplicates = places = [place for replayer in replayers for place in replayer.places]
         deadline = time.monotonic() + DRAINING
-        while self.faults.read < len(replayer.places) or self._is_down():
+        while self.faults.read < len(places) or self._is_down():
             if time.monotonic() > deadline:
                 raise DemoFailed(
-                    f"{len(replayer.places) - self.faults.read} duplicates were not read within {DRAINING:g} s."
+                    f"{len(places) - self.faults.read} duplicates were not read within {DRAINING:g} s."
                     + self._workers.last_words()
                 )
             time.sleep(0.1)
-            taken = {place: at for service in SERVICES for place, at in positions_of(self._kafka, service).items()}
-            self.faults.read = sum(offset < taken.get(place, 0) for place, offset in replayer.places)
+            taken = {
+                place: at
+                for service in SERVICES
+                for place, at in positions_of(self._clusters.of(service), service).items()
+            }
+            self.faults.read = sum(offset < taken.get(place, 0) for place, offset in places)
 
     def _await_worker(self) -> None:
         """Wait until a new process works in place of the killed worker."""
@@ -331,56 +359,15 @@ class Demo:
 
     def _read_letters(self) -> None:
         for service in SERVICES:
-            with Follower(self._kafka, [service_topic(self._kafka.namespace, service, DEAD_LETTER)]) as follower:
+            kafka = self._clusters.of(service)
+            with Follower(kafka, [service_topic(kafka.namespace, service, DEAD_LETTER)]) as follower:
                 self.outcome.letters += [letter_of(service, record) for record in follower.to_the_end(DRAINING)]
 
 
-class Sending:
-    """Sends the flights as a client, in a thread with an event loop."""
-
-    def __init__(self, kafka: Kafka, flights: Sequence[Flight]) -> None:
-        self._kafka, self._flights = kafka, flights
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sending", daemon=True)
-        self._failure: BaseException | None = None
-
-    def start(self) -> None:
-        """Begin to send."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop sending."""
-        self._stopping.set()
-
-    def check(self) -> None:
-        """Check that Kafka has accepted all flights that were sent.
-
-        Raises:
-            DemoFailed: Kafka did not accept a flight.
-        """
-        if self._failure is not None:
-            raise DemoFailed(f"The flights could not be sent: {self._failure!r}") from self._failure
-
-    def _run(self) -> None:
-        try:
-            with Client(operations, self._kafka) as client:
-                asyncio.run(Sender(client, self._flights).send_all(self._stopping.is_set))
-        except BaseException as error:  # noqa: BLE001 - carried to the thread that waits
-            self._failure = error
-
-
 @contextlib.contextmanager
-def _sending(kafka: Kafka, flights: Sequence[Flight]) -> Iterator[Sending]:
-    sending = Sending(kafka, flights)
-    try:
-        yield sending
-    finally:
-        sending.stop()
-
-
-@contextlib.contextmanager
-def _stopped(replayer: Replayer) -> Iterator[None]:
+def _stopped(replayers: Sequence[Replayer]) -> Iterator[None]:
     try:
         yield
     finally:
-        replayer.stop()
+        for replayer in replayers:
+            replayer.stop()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from conversations import Client, ClientDialog
+from conversations import Client, ClientDialog, Kafka
 from conversations_ops.demo.aircraft_log import aircraft_log
+from conversations_ops.demo.failing import DemoFailed
 from conversations_ops.demo.flights import Flight
 from conversations_ops.demo.messages import FLIGHTS, Leg
+from conversations_ops.demo.operations import operations
 
 UNDER_WAY = 1_000
 """Maximum number of blocks that wait for Kafka's confirmation at the same time."""
@@ -77,3 +81,47 @@ class Sender:
         dialog = self._client.begin_dialog(aircraft_log.name, FLIGHTS, group=aircraft)
         self._dialogs[aircraft] = dialog.id
         return dialog
+
+
+class Sending:
+    """Sends the flights as a client, in a thread with an event loop."""
+
+    def __init__(self, kafka: Kafka, flights: Sequence[Flight]) -> None:
+        self._kafka, self._flights = kafka, flights
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sending", daemon=True)
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop sending."""
+        self._stopping.set()
+
+    def check(self) -> None:
+        """Check that Kafka has accepted all flights that were sent.
+
+        Raises:
+            DemoFailed: Kafka did not accept a flight.
+        """
+        if self._failure is not None:
+            raise DemoFailed(f"The flights could not be sent: {self._failure!r}") from self._failure
+
+    def _run(self) -> None:
+        try:
+            with Client(operations, self._kafka) as client:
+                asyncio.run(Sender(client, self._flights).send_all(self._stopping.is_set))
+        except BaseException as error:  # noqa: BLE001 - carried to the thread that waits
+            self._failure = error
+
+
+@contextlib.contextmanager
+def sending_of(kafka: Kafka, flights: Sequence[Flight]) -> Iterator[Sending]:
+    """Send flights in the background, from ``Sending.start`` to the end of the block."""
+    sending = Sending(kafka, flights)
+    try:
+        yield sending
+    finally:
+        sending.stop()

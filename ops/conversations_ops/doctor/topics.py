@@ -9,14 +9,14 @@ from conversations.config import Periods
 from conversations.kafka.cluster import FoundTopic
 from conversations.kafka.topic_settings import Deviation, deviations, needed, tuning, wanted
 from conversations.protocol.topics import (
-    COMMANDS,
     DEAD_LETTER,
-    QUEUE,
+    INPUTS,
     RETRY,
     SERVICE_TOPICS,
     catalog_topic,
     events_topic,
     metrics_topic,
+    operators_topic,
     retry_topic,
     service_topic,
 )
@@ -37,7 +37,7 @@ HANGING = (
 
 
 def expected(facts: Facts) -> dict[str, tuple[str, KnownService | None]]:
-    """Return the topics that the namespace must have, each with its kind and its service. The metrics topic is not among them."""
+    """Return the topics that the namespace must have, each with its kind and its service. Workers need neither the metrics topic nor the operators topic."""
     name = facts.namespace.name
     if not facts.namespace.has_catalog:
         return {}
@@ -51,9 +51,13 @@ def expected(facts: Facts) -> dict[str, tuple[str, KnownService | None]]:
     return found
 
 
+def _optional(name: str) -> dict[str, tuple[str, KnownService | None]]:
+    return {metrics_topic(name): ("metrics", None), operators_topic(name): ("operators", None)}
+
+
 def _kinds(facts: Facts) -> Iterator[tuple[FoundTopic, str, KnownService | None]]:
     """Yield the topics of the namespace that exist, with their kinds and services."""
-    places = {**expected(facts), metrics_topic(facts.namespace.name): ("metrics", None)}
+    places = {**expected(facts), **_optional(facts.namespace.name)}
     for name, (kind, service) in places.items():
         if (topic := facts.namespace.topics.get(name)) is not None:
             yield topic, kind, service
@@ -66,6 +70,12 @@ def _missing(facts: Facts) -> Iterator[Hit]:
     for name, (kind, _) in expected(facts).items():
         if kind != RETRY and name not in facts.namespace.topics and name not in facts.namespace.hidden:
             yield Hit(name, "the topic does not exist", "the topic")
+
+
+def _missing_operators(facts: Facts) -> Iterator[Hit]:
+    name = operators_topic(facts.namespace.name)
+    if facts.namespace.has_catalog and name not in facts.namespace.topics and name not in facts.namespace.hidden:
+        yield Hit(name, "the topic does not exist", "the topic")
 
 
 def _missing_plain(facts: Facts) -> Iterator[Hit]:
@@ -95,7 +105,7 @@ def _strangers(facts: Facts) -> Iterator[Hit]:
     name = facts.namespace.name
     if not facts.namespace.has_catalog:
         return
-    known = {*expected(facts), metrics_topic(name)}
+    known = {*expected(facts), *_optional(name)}
     known |= {it for service in facts.namespace.services.values() for it in service.declaration.publishes}
     known |= {it for service in facts.namespace.services.values() for it in service.declaration.reads}
     retries = tuple(retry_topic(name, service, "") for service in facts.namespace.services)
@@ -118,7 +128,7 @@ def _serious(topic: FoundTopic, kind: str, lifetime: timedelta, periods: Periods
     least = needed(kind, lifetime, periods)
     asked = wanted(kind, lifetime, periods)
     least["unclean.leader.election.enable"] = asked["unclean.leader.election.enable"]
-    if kind in {QUEUE, COMMANDS, DEAD_LETTER}:
+    if kind in {*INPUTS, DEAD_LETTER}:
         least["retention.bytes"] = asked["retention.bytes"]
     return deviations(topic.name, topic.settings or {}, least)
 
@@ -294,6 +304,10 @@ CHECKS = (
     Check(
         "topic-setting", Severity.WARNING, "The setting differs from that of `conversations apply`, so the topic keeps less, takes less, or takes too much.",
         APPLY, _unwise,
+    ),
+    Check(
+        "operators-topic-missing", Severity.WARNING, "Redrives cannot be planned, and groups cannot be noted. A release without this topic has applied the namespace.",
+        APPLY, _missing_operators,
     ),
     Check(
         "plain-topic-missing", Severity.WARNING, "Messages wait for it, or a feed does not begin. Its owner must make it.",

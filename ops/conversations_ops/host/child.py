@@ -20,7 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from conversations.config import Kafka, WorkerSettings
+from conversations.config import JSON, Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_feeders, kafka_worker
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused
 from conversations.feeds import Feeder
@@ -203,7 +203,8 @@ def _hold(
     orders, reports = ends
     slot, taken = slots.take(Path(spec.slots) / service.name, spec.base, preferred)
     with taken:
-        log_lines.configure(f"{service.name} {slot}", level=spec.log_level, as_json=spec.log_json)
+        as_json = spec.log_json or settings.log_format == JSON
+        log_lines.configure(f"{service.name} {slot}", level=spec.log_level, as_json=as_json)
         kafka = Kafka(spec.bootstrap, namespace=spec.namespace, settings=spec.settings)
         directory = None if spec.state is None else Path(spec.state) / service.name / slot
         settings = dataclasses.replace(settings, slot=slot)

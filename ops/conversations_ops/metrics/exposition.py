@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
 from itertools import accumulate
 from types import ModuleType
 from typing import Any, Final
@@ -52,6 +53,23 @@ def exposition(*readings: Readings) -> bytes:
     for each in readings:
         registry.register(Collector(lambda it=each: it))  # type: ignore[misc]  # a collector is what has ``collect``
     return generate_latest(registry)
+
+
+def page_of(*readings: Readings) -> tuple[int, str, bytes]:
+    """Return the status, the content type and the body of a page of metrics. Without prometheus-client it says what to install."""
+    try:
+        return HTTPStatus.OK, CONTENT_TYPE, exposition(*readings)
+    except ExtraMissing as error:
+        return HTTPStatus.NOT_IMPLEMENTED, "text/plain; charset=utf-8", f"{error}\n".encode()
+
+
+def where(health: str) -> str:
+    """Return the address of the metrics beside an address of the health page, or why there are none."""
+    try:
+        check_installed()
+    except ExtraMissing as error:
+        return f"not served: {error}"
+    return health.removesuffix("health") + "metrics"
 
 
 def register_with(read: Callable[[], Readings], registry: Any = None) -> None:

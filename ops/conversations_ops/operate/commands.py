@@ -1,4 +1,4 @@
-"""Sends commands to the owners of dialogs and queues, and reads their answers from the events topic."""
+"""Sends the decisions of operators to the owners of dialogs and queues, and reads their answers from the events topic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conversations.protocol.events import (
     Settled,
 )
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.topics import events_topic
+from conversations.protocol.topics import DECISIONS, events_topic
 from conversations_ops.operate.events import understood
 
 Answer: TypeAlias = Resolved | Settled | CommandDone | QueueDisabled | QueueEnabled | CommandRefused
@@ -85,7 +85,7 @@ def _appended(kafka: Kafka, service: str, commands: Sequence[Command]) -> Iterat
         LogError: Kafka did not accept the commands.
     """
     events = events_topic(kafka.namespace)
-    producer = CommandProducer(kafka, service)
+    producer = CommandProducer(kafka, service, DECISIONS)
     with Follower(kafka, [events], since=ends_of(kafka, partitions_of(kafka, [events]))) as follower:
         try:
             for command in commands:
@@ -123,6 +123,7 @@ def _check_complete(awaited: _Awaited, service: str, commands: Sequence[Command]
         what = "the command" if len(commands) == 1 else f"{len(awaited.missing)} of {len(commands)} commands"
         raise LogError(
             f"no worker of {service!r} answered {what} within {wait:g} s: does the service run? "
+            "Workers of an older release do not read decisions: update them. "
             "Kafka has accepted all commands, so they may still take effect later"
         )
 

@@ -19,7 +19,7 @@ from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.parked import Parked
 from conversations.protocol.states import State
 from conversations.protocol.succession import decode_succession
-from conversations.protocol.topics import COMMANDS, STATE, service_topic
+from conversations.protocol.topics import STATE, has_commands, service_topic
 from conversations.protocol.unacknowledged import decode_tails
 from conversations_ops.operate.left_out import LeftOut
 from conversations_ops.operate.state import services, tables
@@ -179,7 +179,7 @@ class Selector(NamedTuple):
 
 
 def dialogs(kafka: Kafka, service: str, wanted: Selector) -> list[Side]:
-    """List sides of dialogs, the oldest dialog first.
+    """List sides of dialogs from whole topics, the oldest dialog first. Tests compare it with the read model (``read_model.dialogs.listed``).
 
     Args:
         kafka: the cluster and namespace.
@@ -196,7 +196,7 @@ def dialogs(kafka: Kafka, service: str, wanted: Selector) -> list[Side]:
 
 
 def sides_of(kafka: Kafka, conversation: bytes, service: str = "") -> list[Side]:
-    """Return the known sides of a dialog, the initiator's side first. Both are returned if both services are in the namespace.
+    """Return the known sides of a dialog from whole topics, as ``read_model.dialogs.known_sides`` does from the read model, for tests.
 
     Args:
         kafka: the cluster and namespace.
@@ -219,12 +219,17 @@ def sides_of(kafka: Kafka, conversation: bytes, service: str = "") -> list[Side]
         if peers := [it.peer for it in here if it.peer]:  # a closed side does not know its peer, so the search goes on
             left = [it for it in peers if it in known and it != name]
     if not found:
-        where = f"service {service!r}" if service else "any service of the namespace"
-        raise LookupError(
-            f"{uuid_text(conversation)} is not known in the state of {where}: the id is wrong, the dialog has not begun yet, or it is over "
-            "and its tombstone is deleted"
-        )
+        raise not_known(conversation, service)
     return sorted(found, key=lambda it: not it.initiator)
+
+
+def not_known(conversation: bytes, service: str = "") -> LookupError:
+    """Return the error for a dialog of which no side was found at a service, or at any service if it is empty."""
+    where = f"service {service!r}" if service else "any service of the namespace"
+    return LookupError(
+        f"{uuid_text(conversation)} is not known in the state of {where}: the id is wrong, the dialog has not begun yet, or it is over "
+        "and its tombstone is deleted"
+    )
 
 
 def _sides(kafka: Kafka, service: str, conversation: bytes = b"") -> list[Side]:
@@ -311,7 +316,7 @@ def _count_sent(pile: Pile, tails: Sequence[bytes]) -> None:
 def _count(found: Mapping[bytes, Side], key: bytes, row: rows.WaitingRow) -> None:
     """Add a kept record to its side. A record of a side without an endpoint is not counted, for example the first message of a dialog."""
     own, is_message = key[1:18], False
-    if key[:1] == rows.WAITING and row.topic.endswith(f".{COMMANDS}"):
+    if key[:1] == rows.WAITING and has_commands(row.topic):
         command = decode_command(row.value)
         own, name = rows.identity(command.conversation_id, command.from_initiator), "command"
     else:

@@ -60,14 +60,19 @@ def noted(declared: MessageType, data: bytes) -> Send:
         BodyTooLarge: the body is larger than a message may be.
     """
     codec = codec_of(declared)
-    encoded = codec.encode(_body(declared, data))
-    limit = Limits().body_bytes
+    encoded = codec.encode(body_of(declared, data))
+    limit = Limits().record_body
     if len(encoded) > limit:
         raise admission.body_too_large(len(encoded), limit)
     return Send(declared.name, codec.content_type, encoded)
 
 
-def _body(declared: MessageType, data: bytes) -> Any:
+def body_of(declared: MessageType, data: bytes) -> Any:
+    """Return the body of a message type from its JSON or its bytes.
+
+    Raises:
+        InvalidBody: it does not fit the message type.
+    """
     body = declared.body
     if body is None:
         return data or None

@@ -123,7 +123,7 @@ class Request(NamedTuple):
 
 
 def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
-    """List open letters, the oldest first, and the letters of other tools last.
+    """List open letters from whole topics, the oldest first, and the letters of other tools last. Tests compare it with the read model.
 
     Args:
         kafka: the cluster and namespace.
@@ -138,7 +138,7 @@ def open_letters(kafka: Kafka, service: str = "") -> list[OpenLetter]:
 
 
 def kept_letter(kafka: Kafka, name: str) -> KeptLetter | None:
-    """Return the newest letter with this name; None if the dead-letter topic has none.
+    """Return the newest letter with this name from whole topics; None if there is none. Tests compare it with ``read_model.detached``.
 
     Raises:
         DeclarationError: there is no such service.

@@ -11,15 +11,20 @@ from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import (
     COMMANDS,
     DEAD_LETTER,
+    DECISIONS,
     QUEUE,
     SERVICE_TOPICS,
     STATE,
     catalog_topic,
     events_topic,
     feed_group,
+    forwarded_topic,
+    forwarders_group,
     metrics_topic,
+    operators_topic,
     retry_topic,
     service_topic,
+    transmission_topic,
 )
 
 
@@ -37,8 +42,9 @@ class Right(NamedTuple):
 
 _WHY = {
     (QUEUE, "READ"): "receives messages",
-    (COMMANDS, "READ"): "takes commands of clients and operators",
+    (COMMANDS, "READ"): "takes commands of clients",
     (COMMANDS, "WRITE"): "forwards commands",
+    (DECISIONS, "READ"): "takes decisions of operators",
     (STATE, "READ"): "restores its state",
     (STATE, "WRITE"): "keeps its state",
     (DEAD_LETTER, "WRITE"): "keeps messages that failed",
@@ -115,8 +121,7 @@ def _reader(namespace: str, service: ServiceDeclaration, _others: Iterable[Servi
 def _spark(namespace: str, service: ServiceDeclaration, _others: Iterable[ServiceDeclaration]) -> Iterator[Right]:
     yield _catalog(namespace)
     yield _topic(service_topic(namespace, service.name, QUEUE), "READ", "reads messages")
-    # Spark is in no consumer group that Kafka knows, and reads no commands. It only leaves out services whose topics are missing.
-    yield _topic(service_topic(namespace, service.name, COMMANDS), "DESCRIBE", "sees that the topics exist")
+    # Spark is in no consumer group that Kafka knows, and reads neither commands nor decisions.
     yield _topic(service_topic(namespace, service.name, STATE), "READ", "reads the state of dialogs")
     yield _topic(service_topic(namespace, service.name, DEAD_LETTER), "READ", "reads dead letters")
     yield _topic(events_topic(namespace), "READ", "compares the messages with the events")
@@ -126,12 +131,15 @@ def _operator(namespace: str, service: ServiceDeclaration, _others: Iterable[Ser
     name = service.name
     yield _catalog(namespace)
     yield _topic(service_topic(namespace, name, QUEUE), "READ", "counts the messages that are not read yet")
-    yield _topic(service_topic(namespace, name, COMMANDS), "WRITE", "writes decisions")
+    yield _topic(service_topic(namespace, name, DECISIONS), "WRITE", "writes decisions")
     yield _topic(service_topic(namespace, name, STATE), "READ", "shows dialogs, queues and retries")
     yield _topic(service_topic(namespace, name, DEAD_LETTER), "READ", "shows dead letters")
     yield Right("group", f"{namespace}.{name}", "LITERAL", "DESCRIBE", "sees which partitions have a worker")
     yield _topic(events_topic(namespace), "READ", "waits for the answers of the workers")
     yield _topic(events_topic(namespace), "WRITE", "records who decided what, and why")
+    yield _topic(operators_topic(namespace), "READ", "shows redrives, and notes on groups")
+    yield _topic(metrics_topic(namespace), "READ", "keeps the metrics of Spark in the read model")
+    yield _topic(operators_topic(namespace), "WRITE", "carries out redrives, and notes groups")
 
 
 def _console(namespace: str, service: ServiceDeclaration, others: Iterable[ServiceDeclaration]) -> Iterator[Right]:
@@ -139,12 +147,11 @@ def _console(namespace: str, service: ServiceDeclaration, others: Iterable[Servi
     yield from _operator(namespace, service, others)
     for delay in sorted(service.retries):
         yield _topic(retry_topic(namespace, service.name, delay), "READ", "shows when messages are tried again")
-    yield _topic(metrics_topic(namespace), "READ", "draws the metrics of Spark")
 
 
 def _apply(namespace: str, service: ServiceDeclaration, _others: Iterable[ServiceDeclaration]) -> Iterator[Right]:
     catalog = catalog_topic(namespace)
-    topics = [catalog, events_topic(namespace)]
+    topics = [catalog, events_topic(namespace), operators_topic(namespace)]
     topics += [service_topic(namespace, service.name, kind) for kind in SERVICE_TOPICS]
     topics += [retry_topic(namespace, service.name, delay) for delay in sorted(service.retries)]
     for topic in topics:
@@ -157,6 +164,55 @@ def _apply(namespace: str, service: ServiceDeclaration, _others: Iterable[Servic
     yield _topic(catalog, "WRITE", "adds the service")
 
 
+def _forwarder(namespace: str, _service: ServiceDeclaration, _others: Iterable[ServiceDeclaration]) -> Iterator[Right]:
+    yield _topic(events_topic(namespace), "WRITE", "reports events")
+    yield _catalog(namespace)
+
+
+def _forwarder_there(
+    namespace: str, service: ServiceDeclaration, _others: Iterable[ServiceDeclaration]
+) -> Iterator[Right]:
+    yield _catalog(namespace)
+    yield _topic(service_topic(namespace, service.name, QUEUE), "WRITE", f"carries messages to {service.name}")
+    forwarded = forwarded_topic(namespace)
+    yield _topic(forwarded, "READ", "begins behind the last message that is carried")
+    yield _topic(forwarded, "WRITE", "keeps its position")
+    yield Right(
+        "transactional-id",
+        f"{forwarded}.",
+        "PREFIXED",
+        "WRITE",
+        "carries messages and keeps the position in one transaction",
+    )
+
+
+def rights_to(role: str, namespace: str, clusters: Iterable[str]) -> list[Right]:
+    """Return the further rights of a role, on the topics and groups of the ways to other clusters.
+
+    Args:
+        role: one of ``ROLES``.
+        namespace: the namespace of the services of this cluster.
+        clusters: names of the other clusters, as ``route add`` names them.
+    """
+    return [right for cluster in clusters for right in _to_cluster(role, namespace, cluster)]
+
+
+def _to_cluster(role: str, namespace: str, cluster: str) -> Iterator[Right]:
+    topic, group = transmission_topic(namespace, cluster), forwarders_group(namespace, cluster)
+    if role == "worker":
+        yield _topic(topic, "WRITE", f"sends to services on cluster {cluster}")
+    elif role == "forwarder":
+        yield _topic(topic, "READ", f"carries messages to cluster {cluster}")
+        yield Right("group", group, "LITERAL", "READ", "shares the partitions with other forwarders")
+    elif role in ("operator", "console"):
+        yield Right("group", group, "LITERAL", "DESCRIBE", f"sees whether a forwarder to cluster {cluster} runs")
+    elif role == "apply":
+        for name in (topic, forwarded_topic(namespace)):
+            yield _topic(name, "CREATE", "route add creates the topic")
+            yield _topic(name, "DESCRIBE", "sees whether the topic exists")
+            yield _topic(name, "ALTER_CONFIGS", "checks and corrects the settings")
+
+
 _Rights: TypeAlias = Callable[[str, ServiceDeclaration, Iterable[ServiceDeclaration]], Iterator[Right]]
 _ROLES: Mapping[str, _Rights] = {
     "worker": _worker,
@@ -166,6 +222,8 @@ _ROLES: Mapping[str, _Rights] = {
     "operator": _operator,
     "console": _console,
     "apply": _apply,
+    "forwarder": _forwarder,
+    "forwarder-there": _forwarder_there,
 }
 ROLES = tuple(_ROLES)
 

@@ -1,7 +1,8 @@
 """The read model: a local copy of what operators ask about the dialogs of a namespace, so that no command reads whole topics each time.
 
 Theory of operation. The file is an SQLite database of one namespace of one cluster. ``rows`` in it are the current rows of the state
-topics, as Kafka's compaction would keep them. ``sides``, ``parked`` and ``open`` are derived from these rows, for search and for sums.
+topics, as Kafka's compaction would keep them. ``sides``, ``parked``, ``timers`` and ``open`` are derived from these rows, for
+search and for sums.
 ``letters`` has the headers of the records in the dead-letter topics, and ``events`` the events, both as long as Kafka keeps the records.
 ``places`` has the next offset of each partition.
 

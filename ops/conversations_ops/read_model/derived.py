@@ -30,13 +30,16 @@ def derive(connection: sqlite3.Connection, namespace: str, count: int) -> int:
 def _derive(connection: sqlite3.Connection, namespace: str, where: Partition, owns: Sequence[bytes]) -> None:
     places = [(*where, own) for own in owns]
     _add(connection, where, owns, -1)
-    for table in ("sides", "parked", "changed"):
-        connection.executemany(f"DELETE FROM {table} WHERE service = ? AND partition = ? AND own = ?", places)  # noqa: S608 - three constants
+    for table in ("sides", "parked", "timers", "changed"):
+        connection.executemany(f"DELETE FROM {table} WHERE service = ? AND partition = ? AND own = ?", places)  # noqa: S608 - four constants
     sides = list(sides_of(connection, namespace, where, owns))
     connection.executemany("INSERT INTO sides VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", map(_stored, map(_side, sides)))
     connection.executemany(
         "INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         (_stored(row) for it in sides for row in _heads(it)),
+    )
+    connection.executemany(
+        "INSERT INTO timers VALUES (?,?,?,?,?,?,?)", (_stored(row) for it in sides for row in _timers(it))
     )
     _add(connection, where, owns, 1)
     connection.execute("DELETE FROM sums WHERE service = ? AND partition = ? AND open = 0", where)
@@ -92,3 +95,8 @@ def _heads(it: Side) -> Iterator[tuple[object, ...]]:
             it.service, it.partition, it.identity, head.letter, head.what, head.exception, head.failure, head.since, head.due,
             head.behind, head.queue_off, head.deadline, head.contract, head.peer, head.number, head.attempts,
         )  # fmt: skip
+
+
+def _timers(it: Side) -> Iterator[tuple[object, ...]]:
+    for name, due in it.timers.items():
+        yield it.service, it.partition, it.identity, name, due, it.contract, it.peer

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from heapq import merge
-from itertools import chain, islice, product
-from typing import NamedTuple
+from itertools import islice, product
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
+from conversations.config import Kafka
 from conversations.protocol import rows
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
 from conversations.protocol.succession import decode_succession
 from conversations.protocol.topics import STATE
-from conversations_ops.operate.dialogs import Side, queue_up
-from conversations_ops.read_model.derived import sides_of
+from conversations_ops.operate.dialogs import Selector, Side, not_known, queue_up
+from conversations_ops.read_model.bodies import WAIT, owns_with
+from conversations_ops.read_model.derived import TOGETHER, sides_of
 from conversations_ops.read_model.file import File
-from conversations_ops.read_model.services import service_names
+from conversations_ops.read_model.services import chosen, service_names
 
 PAGE = 50
 """Number of sides on a page."""
 _ID = re.compile(r"[0-9a-fA-F-]{4,36}")
 _COLUMNS = "service, partition, own, contract, peer, state, began, closed, pending, parked, delayed, key, code"
+Place: TypeAlias = tuple[str, int, bytes]
+"""A service, the number of a partition, and the name of a side."""
 _LAST = b"\xff" * 18
 """It comes after the name of every side."""
 
@@ -123,12 +130,18 @@ def search(file: File, text: str, limit: int = PAGE, *, bodies: bool = True) -> 
         return []
     found: dict[tuple[str, bytes], Found] = {}
     with file.explained():
-        for way in (_by_id, _by_key, _by_letter, *((_by_body,) if bodies else ())):
+        for way in (_by_id, _by_key, _by_letter):
             for it in way(file.connection, text, limit - len(found)):
                 found.setdefault((it.service, it.own), it)
-            if len(found) >= limit or (found and way is _by_letter):
+            if len(found) >= limit:
                 break
+        if bodies and not found and len(text) > _SHORT:
+            return list(_of(file.connection, owns_with(file, text, limit), limit))
     return list(found.values())
+
+
+_SHORT = 2
+"""Number of characters of a text that is in nearly every body."""
 
 
 def _by_id(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
@@ -158,30 +171,6 @@ def _by_letter(connection: sqlite3.Connection, text: str, limit: int) -> Iterato
     yield from _of(connection, owns, limit)
 
 
-_BODIES = "SELECT own FROM rows WHERE service = ? AND partition = ? AND key >= ? AND key < ? AND own <> x'' AND instr(value, ?) > 0"
-_WAIT = (rows.PARKED, rows.HELD, rows.WAITING, rows.DELAYED)
-_MAPPED = 4 * 2**30
-"""Bytes of the file that are mapped into memory for a search in bodies, which takes a third less time then. Other questions read few pages."""
-
-
-def _by_body(connection: sqlite3.Connection, text: str, limit: int) -> Iterator[Found]:
-    """Search the rows of the kinds that wait. The key begins with the kind, so that no other row is read."""
-    owns: set[bytes] = set()
-    if len(text) <= 2:
-        return
-    connection.execute(f"PRAGMA mmap_size = {_MAPPED}")
-    places = connection.execute("SELECT service, partition FROM places WHERE kind = ?", (STATE,)).fetchall()
-    searched = (
-        connection.execute(_BODIES, (*place, kind, bytes([kind[0] + 1]), text.encode()))
-        for place, kind in product(places, _WAIT)
-    )
-    for (own,) in chain.from_iterable(searched):
-        owns.add(own)
-        if len(owns) >= limit:
-            break
-    yield from _of(connection, owns, limit)
-
-
 def _of(connection: sqlite3.Connection, owns: set[bytes], limit: int) -> Iterator[Found]:
     sql = f"SELECT {_COLUMNS} FROM sides INDEXED BY sides_by_id WHERE own = ?"  # noqa: S608 - constants
     for own in sorted(owns, reverse=True)[:limit]:
@@ -202,6 +191,93 @@ def both_sides(file: File, namespace: str, conversation: bytes) -> list[Side]:
                 _queue_up(file, found)
                 sides += found
     return sides
+
+
+class Listed(NamedTuple):
+    """Sides of dialogs as their rows have them, the oldest dialog first."""
+
+    first: Sequence[Side]
+    total: int
+    """Number of all sides that meet the conditions."""
+
+
+def listed(file: File, namespace: str, service: str, wanted: Selector, limit: int) -> Listed:
+    """Return the first sides of a service, or of all services if it is empty.
+
+    Only the rows of these sides are decoded, or of all sides with something that waits if this is a condition.
+    """
+    now = time.time_ns() // 1_000
+    conditions: dict[str, tuple[object, ...]] = {
+        "(? = '' OR service = ?)": (service, service), "(? = '' OR contract = ?)": (wanted.contract, wanted.contract),
+        "(? = '' OR peer = ?)": (wanted.peer, wanted.peer),
+    }  # fmt: skip
+    if wanted.state is not None:
+        conditions["state = ?"] = (int(wanted.state),)
+    if not wanted.closed and wanted.state is not State.CLOSED:
+        conditions["(NOT closed OR contract <> '')"] = ()  # a tombstone has no contract
+    if wanted.older_than is not None:
+        conditions["began <= ?"] = (now - wanted.older_than // timedelta(microseconds=1),)
+    where, values = " AND ".join(conditions), [value for given in conditions.values() for value in given]
+    order = "ORDER BY ifnull(began, 0), substr(own, 1, 16), own DESC LIMIT ?"
+    sql = f"SELECT service, partition, own FROM sides WHERE {where} {order}"  # noqa: S608 - constants
+    with file.explained():
+        ask = file.connection.execute
+        if not wanted.pending:
+            ((total,),) = ask(f"SELECT count(*) FROM sides WHERE {where}", values)  # noqa: S608 - constants
+            return Listed(_whole(file, namespace, ask(sql, (*values, limit)).fetchall()), total)
+        waiting = _waiting(file)
+        found = _whole(file, namespace, [it for it in ask(sql, (*values, -1)) if tuple(it) in waiting])
+    meet = [it for it in found if wanted.matches(it, now)]
+    return Listed(meet[:limit], len(meet))
+
+
+_WAITING = "SELECT DISTINCT own FROM rows WHERE service = ? AND partition = ? AND key >= ? AND key < ?"
+
+
+def _waiting(file: File) -> set[Place]:
+    """Return the sides with rows of a kind that waits."""
+    places = file.connection.execute("SELECT service, partition FROM places WHERE kind = ?", (STATE,)).fetchall()
+    return {
+        (service, partition, own)
+        for (service, partition), kind in product(places, (*WAIT, rows.PARK, rows.RETRY))
+        for (own,) in file.connection.execute(_WAITING, (service, partition, kind, bytes([kind[0] + 1])))
+    }
+
+
+def _whole(file: File, namespace: str, places: Sequence[Place]) -> list[Side]:
+    """Return the sides at these places, in the same order."""
+    owns: dict[tuple[str, int], list[bytes]] = defaultdict(list)
+    for service, partition, own in places:
+        owns[service, partition].append(own)
+    found: dict[Place, Side] = {}
+    for where, names in owns.items():
+        for at in range(0, len(names), TOGETHER):
+            for it in sides_of(file.connection, namespace, where, names[at : at + TOGETHER]):
+                found[it.service, it.partition, it.identity] = it
+    sides = [found[place] for it in places if (place := tuple(it)) in found]
+    _queue_up(file, sides)
+    return sides
+
+
+def known_sides(kafka: Kafka, file: File, conversation: bytes, service: str = "") -> list[Side]:
+    """Return the known sides of a dialog, the initiator's side first. Both are returned if both services are in the namespace.
+
+    Args:
+        kafka: the cluster and namespace.
+        file: the read model, up to date.
+        conversation: the id of the dialog.
+        service: a service that must have a side; empty for any service.
+
+    Raises:
+        LookupError: no service has a side of this dialog.
+        DeclarationError: there is no such service.
+        LogError: the file cannot be read.
+    """
+    chosen(kafka, file, service)
+    found = both_sides(file, kafka.namespace, conversation)
+    if not any(service in ("", it.service) for it in found):
+        raise not_known(conversation, service)
+    return found
 
 
 def _queue_up(file: File, sides: Sequence[Side]) -> None:

@@ -6,6 +6,7 @@ import json
 from typing import NamedTuple
 
 from conversations_ops.operate.events import Told
+from conversations_ops.operate.journal import UNDECIDED
 from conversations_ops.read_model.file import File
 
 PAGE = 100
@@ -18,7 +19,7 @@ class Wanted(NamedTuple):
     service: str = ""
     name: str = ""
     by_person: bool = False
-    """Only events that name the operator who decided."""
+    """Only events that name who decided: the entries of the journal."""
     before: int = 2**62
     """Only events whose offset is before this one, for the next page."""
     since: int = 0
@@ -32,7 +33,7 @@ class Event(NamedTuple):
     told: Told
 
 
-_BY_PERSON = " AND by <> ''"
+_BY_PERSON = f" AND by <> '' AND name NOT IN {UNDECIDED}"
 _SELECT = "SELECT at_offset, at, fields FROM events"
 
 

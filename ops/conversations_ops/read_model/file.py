@@ -15,7 +15,7 @@ from conversations_ops.cache import FIX, cache_directory, writable
 
 DIRECTORY = "read-model"
 """Name of its directory in the cache directory."""
-VERSION = 4
+VERSION = 7
 """Version of the tables. A file of another version is thrown away."""
 BUSY = 9.0
 """Seconds to wait for another process that writes the same file."""
@@ -62,6 +62,12 @@ CREATE INDEX parked_groups ON parked (service, exception, what, since, letter, d
 CREATE INDEX parked_for_a_person ON parked (service, since, letter) WHERE due IS NULL;
 CREATE INDEX parked_by_queue ON parked (service, partition) WHERE queue_off;
 CREATE INDEX parked_for_a_retry ON parked (service, since, letter) WHERE due IS NOT NULL;
+CREATE TABLE timers (
+  service TEXT NOT NULL, partition INTEGER NOT NULL, own BLOB NOT NULL, name TEXT NOT NULL, due INTEGER NOT NULL, contract TEXT NOT NULL,
+  peer TEXT NOT NULL,
+  PRIMARY KEY (service, partition, own, name)
+) WITHOUT ROWID;
+CREATE INDEX timers_by_time ON timers (service, due);
 CREATE TABLE letters (
   service TEXT NOT NULL, partition INTEGER NOT NULL, at_offset INTEGER NOT NULL, letter TEXT NOT NULL, topic TEXT NOT NULL,
   offset INTEGER NOT NULL, reason TEXT NOT NULL, exception TEXT NOT NULL, message TEXT NOT NULL, conversation TEXT NOT NULL,
@@ -71,6 +77,7 @@ CREATE TABLE letters (
 ) WITHOUT ROWID;
 CREATE INDEX letters_by_source ON letters (service, partition, topic, offset);
 CREATE INDEX letters_by_name ON letters (letter);
+CREATE INDEX letters_of_tools ON letters (service) WHERE tool <> '';
 CREATE INDEX letters_by_dialog ON letters (conversation) WHERE conversation <> '';
 CREATE TABLE open (
   service TEXT NOT NULL, partition INTEGER NOT NULL, topic TEXT NOT NULL, offset INTEGER NOT NULL,
@@ -80,6 +87,15 @@ CREATE TABLE events (
   at_offset INTEGER PRIMARY KEY, at INTEGER NOT NULL, name TEXT NOT NULL, service TEXT NOT NULL, conversation TEXT NOT NULL, dialog TEXT NOT NULL,
   by TEXT NOT NULL, fields TEXT NOT NULL
 );
+CREATE TABLE operators (key TEXT PRIMARY KEY, at_offset INTEGER NOT NULL, value TEXT NOT NULL);
+CREATE TABLE metrics (
+  minute INTEGER NOT NULL, service TEXT NOT NULL, contract TEXT NOT NULL, at_offset INTEGER NOT NULL, begun INTEGER, messages INTEGER,
+  ended INTEGER, errored INTEGER, expired INTEGER, replied INTEGER, open INTEGER, backlog INTEGER, reply_p50 REAL, reply_p95 REAL,
+  reply_p99 REAL, end_p50 REAL, end_p95 REAL, end_p99 REAL,
+  PRIMARY KEY (minute, service, contract)
+) WITHOUT ROWID;
+CREATE INDEX metrics_by_offset ON metrics (at_offset);
+CREATE INDEX operators_by_offset ON operators (at_offset);
 CREATE INDEX events_of_dialog ON events (conversation) WHERE conversation <> '';
 CREATE INDEX events_of_new_dialog ON events (dialog) WHERE dialog <> '';
 CREATE INDEX events_by_name ON events (name, at_offset);

@@ -193,7 +193,7 @@ def letters_of(file: File, conversation: str) -> list[Kept]:
     """Return the letters of a dialog, the oldest first."""
     with file.explained():
         found = file.connection.execute(
-            f"{_KEPT} WHERE l.conversation = ? AND l.conversation <> '' ORDER BY l.at", (conversation,)
+            f"{_KEPT} WHERE l.conversation = ? AND l.conversation <> '' ORDER BY l.at, l.letter", (conversation,)
         )
         return [_kept(row) for row in found]
 
@@ -208,6 +208,37 @@ def open_letters(file: File, service: str = "", begin: int = 0, limit: int = PAG
     """Return open letters: no dialog waits for them, and nobody has closed them. ``begin`` is the number of letters to leave out."""
     with file.explained():
         return [_kept(row) for row in file.connection.execute(_OPEN, (service, service, limit, begin))]
+
+
+_OF_TOOLS = f"SELECT {', '.join(Kept._fields[:-1])}, 1 FROM letters INDEXED BY letters_of_tools WHERE service = ? AND tool <> '' AND is_last"  # noqa: S608 - names of fields
+
+
+def every_open(file: File, service: str = "") -> list[Kept]:
+    """Return all open letters, the oldest first, and the letters of other tools last."""
+    found = open_letters(file, service, limit=-1)  # SQLite's word for no limit
+    with file.explained():
+        for name in [service] if service else service_names(file):
+            found += [_kept(row) for row in file.connection.execute(_OF_TOOLS, (name,))]
+    return sorted(found, key=lambda it: (bool(it.tool), it.at, it.letter))
+
+
+def held_that_begin(file: File, text: str, limit: int) -> list[str]:
+    """Return the names of the letters of failed messages without a time of the next attempt that begin with a text, in order."""
+    sql = "SELECT DISTINCT letter FROM parked INDEXED BY parked_by_letter WHERE letter >= ? AND letter < ? AND due IS NULL ORDER BY letter LIMIT ?"
+    with file.explained():
+        return [name for (name,) in file.connection.execute(sql, (text, text + "\U0010ffff", limit))]
+
+
+_BEGIN = """
+SELECT DISTINCT l.letter FROM letters l INDEXED BY letters_by_name JOIN open o USING (service, partition, topic, offset)
+WHERE l.letter >= ? AND l.letter < ? AND l.is_last ORDER BY l.letter LIMIT ?
+"""
+
+
+def open_that_begin(file: File, text: str, limit: int) -> list[str]:
+    """Return the names of the open letters that begin with a text, in order."""
+    with file.explained():
+        return [name for (name,) in file.connection.execute(_BEGIN, (text, text + "\U0010ffff", limit))]
 
 
 class Reasons(NamedTuple):

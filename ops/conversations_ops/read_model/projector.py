@@ -1,4 +1,4 @@
-"""Brings the file of the read model up to date with the state topics, the dead-letter topics and the events of a namespace."""
+"""Brings the file of the read model up to date with the state topics, the dead-letter topics, the events, the operators topic and the metrics of a namespace."""
 
 from __future__ import annotations
 
@@ -15,11 +15,18 @@ from conversations.durations import SECOND
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import Extent, Place, extents_of
 from conversations.ports import Record
-from conversations.protocol.topics import DEAD_LETTER, STATE, events_topic, service_topic
+from conversations.protocol.topics import (
+    DEAD_LETTER,
+    STATE,
+    events_topic,
+    metrics_topic,
+    operators_topic,
+    service_topic,
+)
 from conversations_ops.operate.state import PATIENCE, services
 from conversations_ops.read_model.derived import derive
 from conversations_ops.read_model.file import File, ReadModelFailed, delete, path_of
-from conversations_ops.read_model.written import EVENTS, Source, forget, trim, write
+from conversations_ops.read_model.written import EVENTS, METRICS, OPERATORS, Source, forget, trim, write
 from conversations_ops.settings.given import periods
 
 SIDES = 5_000
@@ -106,7 +113,12 @@ def _topics(kafka: Kafka) -> _Topics:
         service_topic(namespace, name, kind): Source(name, kind) for name in names for kind in (STATE, DEAD_LETTER)
     }
     sources[events_topic(namespace)] = Source("", EVENTS)
-    return _Topics(sources, extents_of(kafka, sources))
+    sources[operators_topic(namespace)] = Source("", OPERATORS)
+    sources[metrics_topic(namespace)] = Source("", METRICS)
+    # Spark makes the metrics topic, and a namespace that an older release has applied has no operators topic.
+    extents = extents_of(kafka, sources, may_lack={operators_topic(namespace), metrics_topic(namespace)})
+    there = {topic for topic, _ in extents}
+    return _Topics({topic: source for topic, source in sources.items() if topic in there}, extents)
 
 
 def _forget(connection: sqlite3.Connection, topics: _Topics) -> None:

@@ -8,9 +8,20 @@ from typing import NamedTuple
 from conversations.protocol import rows
 from conversations.protocol.partition_row import PartitionRow
 from conversations.protocol.topics import STATE
+from conversations_ops.operate.failed import in_words, subject
 from conversations_ops.printable import counted
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.queues import partition_row
+
+
+class Only(NamedTuple):
+    """The failed message of a group that has no other one."""
+
+    number: int
+    """Number of the message; -1 if a handler without a message failed."""
+    attempts: int
+    failure: str
+    """The last exception with its text, which may quote a body."""
 
 
 class Heads(NamedTuple):
@@ -25,6 +36,8 @@ class Heads(NamedTuple):
     """Time of the first failure, microseconds since 1970."""
     due: int | None
     """Time of the next attempt; None if there is none."""
+    only: Only | None = None
+    """Its one message, if it has only one and is the largest group of the service."""
 
 
 class Status(NamedTuple):
@@ -98,6 +111,9 @@ _HEADS = f"""
 SELECT exception, what, sum({_HELD}), min(since) FILTER (WHERE {_HELD}), count(*), min(since) FILTER (WHERE NOT ({_HELD})), min(due)
 FROM parked INDEXED BY parked_groups WHERE service = ? GROUP BY exception, what
 """  # noqa: S608 - a constant
+_ONLY = f"""
+SELECT number, attempts, failure FROM parked INDEXED BY parked_groups WHERE service = ? AND exception = ? AND what = ? AND ({_HELD}) = ? LIMIT 1
+"""  # noqa: S608 - a constant
 _WAITS_FOR = """
 SELECT peer, sum(kept_back) FROM sums WHERE service = ? AND kept_back > 0 GROUP BY peer ORDER BY sum(kept_back) DESC, peer
 """
@@ -111,7 +127,11 @@ def _heads(file: File, service: str) -> tuple[Heads, ...]:
             found.append(Heads(exception, what, True, held, held_since, None))
         if every > held:
             found.append(Heads(exception, what, False, every - held, since, due))
-    return tuple(sorted(found, key=lambda it: (not it.held, -it.dialogs, it.since)))
+    found.sort(key=lambda it: (not it.held, -it.dialogs, it.since))
+    if found and found[0].dialogs == 1:
+        of = (service, found[0].exception, found[0].what, found[0].held)
+        found[0] = found[0]._replace(only=Only(*file.connection.execute(_ONLY, of).fetchone()))
+    return tuple(found)
 
 
 def _off(file: File, service: str) -> list[PartitionRow]:
@@ -119,10 +139,10 @@ def _off(file: File, service: str) -> list[PartitionRow]:
     return [row for (value,) in found if (row := partition_row(value)).off]
 
 
-def cause(it: Status, clock: Callable[[int], str]) -> str:
+def cause(it: Status, clock: Callable[[int], str], *, texts: bool = False) -> str:
     """Say why a service stalls, in one line: the cause that stops most comes first. Empty if nothing stalls.
 
-    ``clock`` writes a time.
+    ``clock`` writes a time. With ``texts``, the line has the text of an exception, which may quote a body.
     """
     if it.off:
         where = "" if it.off == it.partitions else f" in {it.off} of {counted(it.partitions, 'partition')}"
@@ -137,12 +157,18 @@ def cause(it: Status, clock: Callable[[int], str]) -> str:
             if head.due is None
             else f"tried again at {clock(head.due)}"
         )
-        why = f"{head.exception or 'not tried'} at {head.what}"
-        return f"{counted(head.dialogs, 'dialog')} {waits}: {why}, since {clock(head.since)}"
+        return f"{counted(head.dialogs, 'dialog')} {waits}: {_failed(head, clock(head.since), texts=texts)}"
     if it.waits_for:
         peer, dialogs = it.waits_for[0]
         return f"waits for {peer} ({counted(dialogs, 'dialog')})"
     return f"{counted(it.letters, 'open letter')} of dialogs that are over" if it.letters else ""
+
+
+def _failed(head: Heads, since: str, *, texts: bool) -> str:
+    if head.only is None:
+        return in_words(head.what, None, since, head.exception)
+    failure = head.only.failure if texts else head.exception
+    return in_words(subject(head.what, head.only.number), head.only.attempts, since, failure)
 
 
 def next_command(it: Status) -> str:
@@ -172,5 +198,5 @@ def plain(it: Status, clock: Callable[[int], str]) -> Mapping[str, object]:
             }
             for head in it.heads
         ],
-        "cause": cause(it, clock), "next": next_command(it), "needs_person": it.needs_person,
+        "cause": cause(it, clock, texts=True), "next": next_command(it), "needs_person": it.needs_person,
     }  # fmt: skip

@@ -14,9 +14,10 @@ from conversations_ops.operate.events import told_in
 from conversations_ops.operate.open_letters import letter_in
 from conversations_ops.read_model.file import stored
 from conversations_ops.read_model.kept import NOBODY, Kept, kept
+from conversations_ops.read_model.minutes import write_minutes
 
-EVENTS = "events"
-"""The kind of the events topic, which belongs to no service."""
+EVENTS, OPERATORS, METRICS = "events", "operators", "metrics"
+"""The kinds of the topics that belong to no service."""
 LONGEST = 20_000
 """Maximum number of characters that are kept of the fields of an event."""
 
@@ -25,33 +26,37 @@ class Source(NamedTuple):
     """A topic that the read model follows."""
 
     service: str
-    """Empty for the events topic."""
+    """Empty for a topic that belongs to no service."""
     kind: str
-    """``state``, ``dead-letter`` or ``events``."""
+    """``state``, ``dead-letter``, ``events``, ``operators`` or ``metrics``."""
 
 
 Where: TypeAlias = tuple[str, int]
 """A service and the number of a partition."""
 _TABLES: Mapping[str, Sequence[str]] = {
-    STATE: ("rows", "changed", "sides", "sums", "parked", "open"),
+    STATE: ("rows", "changed", "sides", "sums", "parked", "timers", "open"),
     DEAD_LETTER: ("letters",),
     EVENTS: (),
+    OPERATORS: (),
+    METRICS: (),
 }
 """The tables with a service and a partition, by the kind of the topic that fills them."""
+_TABLES_OF_NO_SERVICE = {EVENTS, OPERATORS, METRICS}
+"""The kinds of the topics that fill a table of the same name."""
 
 
 def forget(connection: sqlite3.Connection, kind: str, where: Where) -> None:
     """Delete everything that came from a partition of a topic of this kind."""
-    if kind == EVENTS:
-        connection.execute("DELETE FROM events")
+    if kind in _TABLES_OF_NO_SERVICE:
+        connection.execute(f"DELETE FROM {kind}")  # noqa: S608 - a constant
     for table in _TABLES.get(kind, ()):
         connection.execute(f"DELETE FROM {table} WHERE service = ? AND partition = ?", where)  # noqa: S608 - constants
 
 
 def trim(connection: sqlite3.Connection, kind: str, where: Where, first: int) -> None:
     """Delete what came from records before the offset ``first``, because Kafka has deleted them. The rows of a state topic stay."""
-    if kind == EVENTS:
-        connection.execute("DELETE FROM events WHERE at_offset < ?", (first,))
+    if kind in _TABLES_OF_NO_SERVICE:
+        connection.execute(f"DELETE FROM {kind} WHERE at_offset < ?", (first,))  # noqa: S608 - a constant
     elif kind == DEAD_LETTER:
         connection.execute("DELETE FROM letters WHERE service = ? AND partition = ? AND at_offset < ?", (*where, first))
 
@@ -139,8 +144,19 @@ def _write_events(connection: sqlite3.Connection, _where: Where, records: Sequen
         )
 
 
+def _write_operators(connection: sqlite3.Connection, _where: Where, records: Sequence[Record]) -> None:
+    for record in records:
+        key, value = (record.key() or b"").decode("utf-8", "replace"), record.value()
+        connection.execute("DELETE FROM operators WHERE key = ?", (key,))
+        if value is not None:
+            row = (key, record.offset(), value.decode("utf-8", "replace"))
+            connection.execute("INSERT INTO operators VALUES (?,?,?)", row)
+
+
 _WRITERS: Mapping[str, Callable[[sqlite3.Connection, Where, Sequence[Record]], None]] = {
     STATE: _write_state,
     DEAD_LETTER: _write_letters,
     EVENTS: _write_events,
+    OPERATORS: _write_operators,
+    METRICS: lambda connection, _where, records: write_minutes(connection, records),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -44,6 +44,10 @@ class Given(NamedTuple):
     def of_clients(self) -> dict[str, str]:
         """Return the settings of librdkafka by name."""
         return {name: value for _, name, value in self.clients}
+
+    def value_of(self, name: str) -> str:
+        """Return the given value of one setting of the product, as text; empty if it was not given."""
+        return next((value for _, found, value in reversed(self.product) if found == name), "")
 
     def without_options(self) -> Given:
         """Check that no setting of the product was given by ``--setting``, and return these settings unchanged.
@@ -132,6 +136,25 @@ def given(options: Iterable[str] = ()) -> Given:
         if not name.strip() or not equals:
             raise DeclarationError(f"{OPTION} {name!r} is not NAME=VALUE, for instance security.protocol=SSL")
         lines.append(Line(OPTION, name.strip(), value.strip()))
+    return _divided(lines)
+
+
+def clients_in(path: str) -> dict[str, str]:
+    """Read a file that has only settings of librdkafka, for example the login of another cluster.
+
+    Raises:
+        DeclarationError: the file cannot be read, has a setting of the product, or librdkafka refuses a setting.
+    """
+    found = _divided(lines_of(path))
+    for line in found.product:
+        raise DeclarationError(
+            f"{line.place}: {line.name} is a setting of this side: this file is about the other cluster"
+        )
+    found.check_clients()
+    return found.of_clients()
+
+
+def _divided(lines: Sequence[Line]) -> Given:
     product = tuple(line for line in lines if _is_ours(line))
     return Given(product, tuple(line for line in lines if line.name not in SETTINGS))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from conversations.config import Brake, Limits, Periods, Unit, WorkerSettings
+from conversations.config import Brake, Limits, Periods, WorkerSettings
+from conversations.setting import Unit
 
 GROUPS: dict[str, type[Any]] = {"worker": WorkerSettings, "brake": Brake, "limits": Limits, "periods": Periods}
 """The class of each group, by the first part of the names of its settings."""
@@ -31,6 +33,8 @@ class Setting(NamedTuple):
     """The effect when the period is over; empty for a setting that is not a period."""
     never: bool
     """True if the value may be None, which is written ``never``."""
+    words: Sequence[str]
+    """The valid values of a word."""
 
     @property
     def name(self) -> str:

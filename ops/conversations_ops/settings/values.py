@@ -7,8 +7,9 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from conversations.config import Unit
 from conversations.durations import DAY, HOUR, MINUTE, SECOND
+from conversations.seal_keys import check_place
+from conversations.setting import Unit
 from conversations_ops.settings.names import Setting
 
 TIMES = {"us": 1, "ms": SECOND // 1_000, "s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}
@@ -28,6 +29,12 @@ def read(setting: Setting, text: str) -> Any:
     """
     if setting.never and text == NEVER:
         return None
+    if setting.unit is Unit.WORD:
+        if text not in setting.words:
+            raise ValueError(f"the value must be {' or '.join(setting.words)}")
+        return text
+    if setting.unit is Unit.PLACE:
+        return check_place(text)
     value = _READERS[setting.unit](text)
     if value < setting.least:
         raise ValueError(f"the value must be at least {_written(setting.unit, setting.least)}")
@@ -45,6 +52,8 @@ def written(setting: Setting, value: Any) -> str:
         return "off" if value is None else "on"
     if value is None:
         return NEVER
+    if setting.unit is Unit.PLACE and not isinstance(value, str):
+        return f"class:{type(value).__module__}:{type(value).__qualname__}"
     return _written(setting.unit, value // _MICROSECOND if isinstance(value, timedelta) else value)
 
 

@@ -16,7 +16,18 @@ from conversations_ops.metrics.exposition import CONTENT_TYPE, exposition
 from conversations_ops.metrics.services import of_services
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.guard import PUBLIC, Guard
-from conversations_ops.web.pages import decisions, detached, dialogs, events, letters, login, overview, queues, redrives
+from conversations_ops.web.pages import (
+    charts,
+    decisions,
+    detached,
+    dialogs,
+    events,
+    letters,
+    login,
+    overview,
+    queues,
+    redrives,
+)
 from conversations_ops.web.rendering import STATIC, Pages, session_of
 from conversations_ops.web.sessions import is_form_of
 
@@ -50,7 +61,7 @@ def application(desk: Desk, *, secure: bool = False, open_metrics: bool = False)
     pages = Pages(desk)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.include_router(login.routes(desk, pages, secure=secure))
-    for part in (overview, dialogs, letters, decisions, detached, queues, redrives, events):
+    for part in (overview, dialogs, letters, decisions, detached, queues, redrives, charts, events):
         app.include_router(part.routes(desk, pages), dependencies=[Depends(check_form)])
 
     @app.get("/health")

@@ -8,12 +8,16 @@ from typing import TypeVar
 
 from conversations.protocol.parked import Parked
 from conversations_ops.operate.dialogs import Side
+from conversations_ops.operate.queues import Queue
 from conversations_ops.read_model.events import Event
 from conversations_ops.read_model.letters import Group, Head, Kept
+from conversations_ops.read_model.status import Status
 from conversations_ops.web.users import User
 
 _TEXTS = ("failure", "why")
-"""Fields of events that have the text of an exception."""
+"""Fields of events that have the text of an exception. The field ``reason`` has it, too, if a policy or a worker turned a queue off."""
+_BY_PERSON = ("", "operator")
+"""Why a queue is on, or off, if its reason was written by an operator."""
 
 
 Failed = TypeVar("Failed", Parked, Head, Group)
@@ -39,8 +43,23 @@ def events_for(user: User, events: Sequence[Event]) -> list[Event]:
     return list(events) if user.bodies else [_event(it) for it in events]
 
 
+def queues_for(user: User, queues: Sequence[Queue]) -> list[Queue]:
+    """Return queues as a user may see them. If no operator turned a queue off, the reason is the text of an exception."""
+    return [it if user.bodies or it.off in _BY_PERSON else it._replace(reason=_class(it.reason)) for it in queues]
+
+
+def statuses_for(user: User, found: Sequence[Status]) -> list[Status]:
+    """Return the status of services as a user may see it."""
+    hides = not user.bodies
+    return [
+        it._replace(off_reason=_class(it.off_reason)) if hides and it.off_why not in _BY_PERSON else it for it in found
+    ]
+
+
 def _event(it: Event) -> Event:
-    cut = {name: _class(str(it.told.fields[name])) for name in _TEXTS if name in it.told.fields}
+    fields = it.told.fields
+    texts = _TEXTS if fields.get("cause", "operator") in _BY_PERSON else (*_TEXTS, "reason")
+    cut = {name: _class(str(fields[name])) for name in texts if name in fields}
     return it._replace(told=it.told._replace(fields={**it.told.fields, **cut}))
 
 

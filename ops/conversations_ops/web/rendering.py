@@ -45,6 +45,7 @@ def _environment() -> Environment:
         number=number,
         breaks=breaks,
         as_is=as_is,
+        figure=figure,
     )
     return made
 
@@ -99,6 +100,11 @@ def block(value: object) -> Markup:
 def number(value: float) -> str:
     """Write a number with commas."""
     return f"{value:,}"
+
+
+def figure(value: float) -> str:
+    """Write a count with commas, or a measured value with four digits."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def breaks(value: object) -> Markup:

@@ -1,71 +1,83 @@
-"""The causes for which a partition of a service stalls, as rules over facts."""
+"""The causes for which partitions of a service stall, as rules over facts."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
+from conversations.protocol.events import ClusterAway, PartitionSetAside
+from conversations_ops.console.times import written
 from conversations_ops.operate.queues import Queue
 from conversations_ops.printable import counted
-from conversations_ops.why.cause import REASON, Cause, Clock, wait
+from conversations_ops.why.cause import Cause, Clock, command, wait
 from conversations_ops.why.facts import Facts
 
 
-def of_partition(facts: Facts, service: str, partition: int, clock: Clock) -> Iterator[Cause]:
-    """Return why nothing, or little, is done in a partition."""
-    queue = facts.queues.get((service, partition))
-    if queue is not None and queue.off:
-        yield _queue_off(queue, clock)
-    unread = facts.unread.get((service, partition), 0)
-    since = facts.transactions.get((service, partition))
-    if since is not None:
-        yield _open_transaction(service, partition, since, clock)
-    aside = facts.aside.get((service, partition))
-    if partition not in facts.owned.get(service, frozenset()):
-        waits = f", and {wait(unread, 'record')} in its queue" if unread else ""
-        says = f"no worker of {service} has partition {partition}{waits}: start the service"
-        yield Cause("no-owner", service, says, needs_person=True)
-    elif aside is not None:
-        yield _set_aside(service, partition, aside, clock)
-    elif unread:
-        says = f"{counted(unread, 'record')} of partition {partition} are not read yet: a handler is slow, or there is much to do"
-        yield Cause("unread", service, says)
-
-
-def of_all_partitions(facts: Facts, service: str, clock: Clock) -> Iterator[Cause]:
-    """Return why nothing is done in some partition of a service: for a question about the service, or about a side in an unknown partition."""
-    mine = [(name, number) for name, number in sorted(facts.queues) if name == service]
-    if (off := next((facts.queues[place] for place in mine if facts.queues[place].off), None)) is not None:
+def of_partitions(facts: Facts, service: str, numbers: Sequence[int], clock: Clock) -> Iterator[Cause]:
+    """Return why nothing, or little, is done in some partitions of a service: the one of a side, or all of them."""
+    queues = [facts.queues[service, it] for it in numbers if (service, it) in facts.queues]
+    if (off := next((it for it in queues if it.off), None)) is not None:
         yield _queue_off(off, clock)
     owned = facts.owned.get(service, frozenset())
-    missing = [number for _, number in mine if number not in owned]
-    if missing:
-        which = "any partition" if len(missing) == len(mine) else f"partition {', '.join(map(str, missing))}"
-        yield Cause("no-owner", service, f"no worker of {service} has {which}: start the service", needs_person=True)
-    for place in mine:
-        if (aside := facts.aside.get(place)) is not None and place[1] in owned:
+    if missing := [it for it in numbers if it not in owned]:
+        yield _no_owner(facts, service, missing)
+    for number in numbers:
+        place = service, number
+        if (aside := facts.aside.get(place)) is not None and number in owned:
             yield _set_aside(*place, aside, clock)
         if (since := facts.transactions.get(place)) is not None:
             yield _open_transaction(*place, since, clock)
-    yield from _unread(facts, service)
-
-
-def _unread(facts: Facts, service: str) -> Iterator[Cause]:
-    """A partition that is set aside is not read at all, which is a cause of its own."""
-    found = [
-        count for place, count in facts.unread.items() if place[0] == service and count and place not in facts.aside
+    # What has no owner, or is set aside, is not read at all: that is a cause of its own.
+    slow = [
+        it for it in numbers if it in owned and (service, it) not in facts.aside and facts.unread.get((service, it))
     ]
-    if found:
-        are = "is" if sum(found) == 1 else "are"
-        says = f"{counted(sum(found), 'record')} of {counted(len(found), 'partition')} {are} not read yet"
-        yield Cause("unread", service, says)
+    if slow:
+        yield _unread(facts, service, slow)
+
+
+def of_way(facts: Facts, service: str, peer: str, clock: Clock) -> Iterator[Cause]:
+    """Return why nothing, or little, goes to a peer on another cluster."""
+    way = facts.ways.get(peer)
+    if way is None:
+        return
+    if way.is_carried:
+        if way.away is not None:
+            since, why = way.away
+            says = f"route to {way.cluster} down since {clock(since)}{_waits(facts, service, peer)}: a forwarder runs, and cannot carry: {why}"
+            show = command("events", "--event", ClusterAway.NAME)
+            yield Cause("cluster-away", service, says, since, needs_person=True, next=show)
+        return
+    which = "" if not way.carried else f" of {counted(way.partitions - len(way.carried), 'partition')}"
+    ended = "" if way.ended is None else f" since {clock(way.ended)}"
+    says = f"{peer} lives on cluster {way.cluster} ({way.bootstrap}), and no forwarder carries the messages{which} there{ended}{_waits(facts, service, peer)}: start one"
+    yield Cause("no-forwarder", service, says, way.ended, needs_person=True, next=command("forward", way.cluster))
+
+
+def _waits(facts: Facts, service: str, peer: str) -> str:
+    """Say what waits for a peer on another cluster, and when it is tried again."""
+    it = facts.unacknowledged.get((service, peer))
+    if it is None:
+        return ""
+    if it.next_try is None:
+        return f", {it.envelopes:,} unacknowledged"
+    again = f"in {written(timedelta(microseconds=it.next_try - facts.now))}" if it.next_try > facts.now else "now"
+    return f", {it.envelopes:,} unacknowledged, next try {again}"
 
 
 def _queue_off(queue: Queue, clock: Clock) -> Cause:
     why = f": {queue.reason}" if queue.reason else ""
     says = f"the queue of partition {queue.partition} is off since {clock(queue.since)} ({queue.off}{why})"
-    command = f"conversations queue on {shlex.quote(queue.service)} {REASON}"
-    return Cause("queue-off", queue.service, says, queue.since, needs_person=True, next=command)
+    mend = command("queue", "on", queue.service, reason=True)
+    return Cause("queue-off", queue.service, says, queue.since, needs_person=True, next=mend)
+
+
+def _no_owner(facts: Facts, service: str, missing: Sequence[int]) -> Cause:
+    every = facts.partitions(service)
+    which = "any partition" if list(missing) == every else f"partition {', '.join(map(str, missing))}"
+    unread = sum(facts.unread.get((service, it), 0) for it in missing)
+    waits = f", and {wait(unread, 'record')} there" if unread else ""
+    says = f"no worker of {service} has {which}{waits}: start the service"
+    return Cause("no-owner", service, says, needs_person=True, next=command("why", service))
 
 
 def _set_aside(service: str, partition: int, aside: tuple[int, str], clock: Clock) -> Cause:
@@ -73,8 +85,8 @@ def _set_aside(service: str, partition: int, aside: tuple[int, str], clock: Cloc
     says = (
         f"partition {partition} is set aside since {clock(at)}: {why}; mend that, then restart the workers of {service}"
     )
-    command = f"conversations events --service {shlex.quote(service)} --event PARTITION_SET_ASIDE"
-    return Cause("set-aside", service, says, at, needs_person=True, next=command)
+    show = command("events", "--service", service, "--event", PartitionSetAside.NAME)
+    return Cause("set-aside", service, says, at, needs_person=True, next=show)
 
 
 def _open_transaction(service: str, partition: int, since: int, clock: Clock) -> Cause:
@@ -82,4 +94,11 @@ def _open_transaction(service: str, partition: int, since: int, clock: Clock) ->
         f"a program began a transaction {clock(since)} and has not ended it, which hides the newest records of partition {partition}; "
         "Kafka aborts it after that program's transaction.timeout.ms, or when the program starts again"
     )
-    return Cause("open-transaction", service, says, since)
+    return Cause("open-transaction", service, says, since, next=command("queue", "abort", service, reason=True))
+
+
+def _unread(facts: Facts, service: str, slow: Sequence[int]) -> Cause:
+    count = sum(facts.unread[service, it] for it in slow)
+    which = f"partition {slow[0]}" if len(slow) == 1 else counted(len(slow), "partition")
+    says = f"{counted(count, 'record')} of {which} {'is' if count == 1 else 'are'} not read yet: a handler is slow, or there is much to do"
+    return Cause("unread", service, says, next=command("queue", "show", service, "--all"))

@@ -1,5 +1,6 @@
 """A service whose target says how its workers work; its handler tells what its worker lets it send."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from pydantic import BaseModel
 from conversations import BodyTooLarge, Contract, Dialog, Limits, Service, WorkerSettings
 
 OUT = Path(os.environ.get("OUT", "."))
+log = logging.getLogger("modest")
 SIZES = (1_000, 3_000, 5_000)
 
 
@@ -34,4 +36,5 @@ def answer(_question: Question, dialog: Dialog) -> None:
             dialog.send(Note(text="x" * size))
         except BodyTooLarge:
             refused.append(size)
+    log.info("answered")
     (OUT / "refused").write_text(" ".join(map(str, refused)))

@@ -45,6 +45,10 @@ def environment(out: Path, variables: Mapping[str, str] = NONE) -> dict[str, str
     return {**os.environ, **ours, **variables}
 
 
+LOG_FORMAT = "worker.log_format=json"
+"""The setting that does what ``--log-json`` does."""
+
+
 class Running:
     """A ``conversations run`` in the background. At the end of the ``with`` block it is killed."""
 
@@ -54,7 +58,7 @@ class Running:
             self.process = subprocess.Popen(
                 [
                     PROGRAM, "run", *arguments, "--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace,
-                    "--health", "0", "--json", "--log-json",
+                    "--health", "0", "--json", *([] if LOG_FORMAT in arguments else ["--log-json"]),
                 ],
                 cwd=SERVICES, env=environment(out, variables), stdout=subprocess.PIPE, stderr=log,
             )  # fmt: skip

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
+from conversations.errors import UndecodableRecord
 from conversations.ports import Headers
-from conversations.protocol.command import Command, Operation, encode_command
+from conversations.protocol.command import Command, Operation, decode_command, encode_command, topic_for
 from conversations.protocol.envelope import (
     HEADER_NAME,
     Envelope,
@@ -19,7 +20,7 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.identifiers import uuid7
-from conversations.protocol.topics import partition_of
+from conversations.protocol.topics import COMMANDS, partition_of
 from tests.bad_input.support.services import PARTITIONS
 
 HOUR = 3_600_000_000
@@ -115,3 +116,11 @@ def draw(now: int, random: Random, partition: int = 0) -> UUID:
 def forged_length(value: bytes, at: int, length: int = 1 << 40) -> bytes:
     """Replace the one-byte length at position ``at`` by a forged length."""
     return value[:at] + encode_long(length) + value[at + 1 :]
+
+
+def kind_for(record: Forged) -> str:
+    """Return the kind of topic that a command is for: that of clients if its bytes are no command."""
+    try:
+        return topic_for(decode_command(record.value or b""))
+    except UndecodableRecord:
+        return COMMANDS

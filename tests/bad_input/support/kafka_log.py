@@ -17,7 +17,7 @@ from conversations.config import Kafka
 from conversations.kafka.admin import apply
 from conversations.ports import Record
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.topics import COMMANDS, QUEUE
+from conversations.protocol.topics import INPUTS
 from tests.bad_input.support.forging import Forged
 from tests.bad_input.support.logs import Place
 from tests.bad_input.support.services import PARTITIONS, shop, web
@@ -54,7 +54,7 @@ class KafkaPlace(Place):
         changed = [
             ConfigResource(ConfigResource.Type.TOPIC, self.topic(service, kind), incremental_configs=[as_sent])
             for service in ("shop", "web")
-            for kind in (QUEUE, COMMANDS)
+            for kind in INPUTS
         ]
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap})
         for future in admin.incremental_alter_configs(changed).values():

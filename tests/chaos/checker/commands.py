@@ -10,12 +10,16 @@ from tests.chaos.checker import avro
 from tests.chaos.checker.letters import Letters
 from tests.chaos.checker.partitions import partition_of
 from tests.chaos.checker.records import Position, Record
-from tests.chaos.checker.topics import COMMANDS, Topics
+from tests.chaos.checker.topics import COMMANDS, DECISIONS, Topics
 from tests.chaos.checker.verdict import Kind, Verdict
 
 _OPERATION = len("conversations.")
 OF_OPERATORS = ("Tick", "Resolve", "Switch")
 """Operations that say nothing on a dialog; what they cause is seen in the letters and the rows."""
+
+
+OF_DECISIONS = ("Resolve", "Switch", "Settle", "Cleanup", "Resend", "Report")
+"""Operations that only operators ask for, through the topic of decisions."""
 
 
 class Said(NamedTuple):
@@ -58,16 +62,19 @@ class Commands:
         self._topics, self._letters, self._verdict = topics, letters, verdict
         self._seen: set[tuple[object, ...]] = set()
         for service in topics.services:
-            self._read(service)
+            for kind in (COMMANDS, DECISIONS):
+                self._read(service, kind)
 
-    def _read(self, service: str) -> None:
+    def _read(self, service: str, kind: str) -> None:
         count = self._topics.partitions(service)
         strayed: list[Record] = []
         arrived: set[tuple[bytes | None, bytes | None]] = set()
-        for record in self._topics.of(service, COMMANDS):
+        for record in self._topics.of(service, kind):
             fields = self._decode(record)
             if fields is None:
                 self._letters.must_be_set_aside(record)
+            elif (kind == DECISIONS) is not any(name[_OPERATION:] in OF_DECISIONS for name, _ in fields["operations"]):
+                self._verdict.add(Kind.UNBELIEVABLE, str(record.position), "a command of the other topic")
             elif partition_of(record.key or b"", count) != record.partition:
                 strayed.append(record)
             else:

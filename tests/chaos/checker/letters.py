@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tests.chaos.checker.fates import HOLD
 from tests.chaos.checker.records import Position, Record
-from tests.chaos.checker.topics import COMMANDS, DEAD_LETTER, QUEUE, Topics
+from tests.chaos.checker.topics import COMMANDS, DEAD_LETTER, DECISIONS, QUEUE, Topics
 from tests.chaos.checker.verdict import Kind, Verdict
 
 SET_ASIDE, COMMAND_REFUSED, SKIPPED, UNDELIVERABLE = "set-aside", "command-refused", "skipped", "undeliverable"
@@ -35,14 +35,18 @@ class Letter(NamedTuple):
     """Its sender wrote it, and does not know whether the message was accepted."""
 
 
+_LETTERS = {QUEUE: b"q", COMMANDS: b"c", DECISIONS: b"d"}
+
+
 def row_of(source: Position) -> bytes:
     """Key of the row of an open letter."""
     topic, _, offset = source
-    return b"L" + (b"q" if topic.endswith(f".{QUEUE}") else b"c") + offset.to_bytes(8, "big") + bytes(8)
+    return b"L" + _LETTERS[topic.rpartition(".")[2]] + offset.to_bytes(8, "big") + bytes(8)
 
 
 def _place(key: bytes) -> str:
-    return f"{QUEUE if key[1:2] == b'q' else COMMANDS} offset {int.from_bytes(key[2:10], 'big')}"
+    kind = next((kind for kind, letter in _LETTERS.items() if letter == key[1:2]), "nothing")
+    return f"{kind} offset {int.from_bytes(key[2:10], 'big')}"
 
 
 class Letters:

@@ -11,7 +11,7 @@ from tests.chaos.checker import avro
 from tests.chaos.checker.commands import Commands
 from tests.chaos.checker.partitions import partition_of
 from tests.chaos.checker.records import Record
-from tests.chaos.checker.topics import COMMANDS, QUEUE, STATE, Topics
+from tests.chaos.checker.topics import COMMANDS, DECISIONS, INPUTS, QUEUE, STATE, Topics
 from tests.chaos.checker.verdict import Kind, Verdict
 
 Side = tuple[str, bool]
@@ -38,6 +38,8 @@ class Rows:
         self.sent: dict[Side, list[range]] = defaultdict(list)
         """Numbers of the envelopes that a side keeps until they are acknowledged, row by row."""
         self.partitions: dict[tuple[str, int], Fields] = {}
+        self.decided: dict[tuple[str, int], int] = {}
+        """The position in the decisions; a partition without such a row has read none."""
         self.letters: set[tuple[str, int, bytes]] = set()
         """Keys of the rows of open letters, with their service and partition."""
         self.command_rows: dict[tuple[str, int], int] = defaultdict(int)
@@ -102,7 +104,7 @@ class Rows:
     def _row(self, service: str, number: int, key: bytes, record: Record) -> None:
         reader: dict[bytes, Callable[[str, int, bytes, Record], None]] = {
             b"E": self._endpoint, b"G": self._group, b"W": self._remains, b"H": self._remains, b"D": self._remains,
-            b"R": self._remains, b"U": self._unacknowledged, b"P": self._partition, b"K": self._command, b"L": self._letter,
+            b"R": self._remains, b"U": self._unacknowledged, b"P": self._partition, b"I": self._decided, b"K": self._command, b"L": self._letter,
         }  # fmt: skip
         if key[:1] in reader:
             reader[key[:1]](service, number, key, record)
@@ -164,10 +166,16 @@ class Rows:
     def _command(self, service: str, number: int, key: bytes, record: Record) -> None:
         self.command_rows[service, number] += 1
 
+    def _decided(self, service: str, number: int, key: bytes, record: Record) -> None:
+        """It says up to where the decisions of the partition were read: eight bytes, and the id of their topic."""
+        if key != b"I" or len(record.value or b"") < 8:
+            self._verdict.add(Kind.ROW_BROKEN, str(record.position), f"no row of decisions: {key[:40].hex()}")
+        self.decided[service, number] = int.from_bytes((record.value or b"")[:8], "big")
+
     def _letter(self, service: str, number: int, key: bytes, record: Record) -> None:
         """It says until when the letter of some offset is open."""
         self.letters.add((service, number, key))
-        if len(key) != 18 or key[1:2] not in (b"q", b"c") or len(record.value or b"") != 8:
+        if len(key) != 18 or key[1:2] not in (b"q", b"c", b"d") or len(record.value or b"") != 8:
             self._verdict.add(Kind.ROW_BROKEN, str(record.position), f"no row of an open letter: {key[:40].hex()}")
 
     # -- positions --------------------------------------------------------------------------------------------
@@ -194,18 +202,17 @@ class Rows:
     def _check_partition(self, service: str, number: int, latest: int, commands: Commands) -> None:
         fields = self.partitions.get((service, number))
         where = f"partition {number} of {service}"
-        for kind in (QUEUE, COMMANDS):
+        for kind in INPUTS:
             place = self._topics.name(service, kind), number
             last, end = self._topics.last.get(place, -1), self._topics.log.ends.get(place, 0)
+            at = self.decided.get((service, number), 0) if kind == DECISIONS else (fields or {}).get(kind, 0)
             if fields is None:
                 if last >= 0:
                     self._verdict.add(Kind.PARTITION_MISSING, where, f"{kind} has records up to {last}")
-            elif fields[kind] > end:
-                self._verdict.add(
-                    Kind.PARTITION_AHEAD, where, f"{kind} position {fields[kind]}, the topic ends at {end}"
-                )
-            elif fields[kind] <= last and not (kind == COMMANDS and commands.are_done(service, number, fields[kind])):
-                what = f"{kind} position {fields[kind]}, the topic's last record is {last}"
+            elif at > end:
+                self._verdict.add(Kind.PARTITION_AHEAD, where, f"{kind} position {at}, the topic ends at {end}")
+            elif at <= last and not (kind == COMMANDS and commands.are_done(service, number, at)):
+                what = f"{kind} position {at}, the topic's last record is {last}"
                 self._verdict.add(Kind.PARTITION_BEHIND, where, what)
         if fields is not None and fields["off"]:
             self._verdict.add(Kind.QUEUE_OFF, where, f"{fields['off']}: {fields['off_reason']}")

@@ -7,8 +7,9 @@ from functools import cached_property
 
 from tests.chaos.checker.records import Log, Place, Plan, Position, Record
 
-QUEUE, COMMANDS, STATE, DEAD_LETTER = "queue", "commands", "state", "dead-letter"
-KINDS = (QUEUE, COMMANDS, STATE, DEAD_LETTER)
+QUEUE, COMMANDS, DECISIONS, STATE, DEAD_LETTER = "queue", "commands", "decisions", "state", "dead-letter"
+INPUTS = (QUEUE, COMMANDS, DECISIONS)
+KINDS = (*INPUTS, STATE, DEAD_LETTER)
 
 
 def names(plan: Plan) -> list[str]:
@@ -55,7 +56,7 @@ class Topics:
     @cached_property
     def inputs(self) -> dict[Position, Record]:
         """What services read, by position."""
-        return {record.position: record for s in self.services for k in (QUEUE, COMMANDS) for record in self.of(s, k)}
+        return {record.position: record for s in self.services for k in INPUTS for record in self.of(s, k)}
 
     @cached_property
     def last(self) -> dict[Place, int]:

@@ -1,4 +1,4 @@
-"""What has arrived in queues and commands, to know when services have read it all."""
+"""What has arrived in queues, commands and decisions, to know when services have read it all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import Place
-from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.protocol.topics import INPUTS, service_topic
 from tests.chaos.services import LEDGER, TELLER
 
 
@@ -17,9 +17,7 @@ class Arrivals:
     """Follows the topics that services read; a block."""
 
     def __init__(self, kafka: Kafka) -> None:
-        topics = [
-            service_topic(kafka.namespace, service, kind) for service in (TELLER, LEDGER) for kind in (QUEUE, COMMANDS)
-        ]
+        topics = [service_topic(kafka.namespace, service, kind) for service in (TELLER, LEDGER) for kind in INPUTS]
         self._follower = Follower(kafka, topics)
         self.last: dict[Place, int] = {}
         """The last record of each partition."""

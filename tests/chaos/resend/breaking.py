@@ -12,7 +12,7 @@ from uuid import UUID
 from confluent_kafka import Producer
 
 from conversations.config import Kafka
-from conversations.protocol.command import Cleanup, Command, Switch, encode_command, to_partition
+from conversations.protocol.command import Cleanup, Command, Switch, encode_command, to_partition, topic_for
 from conversations.protocol.envelope import (
     HEADER_NAME,
     Envelope,
@@ -22,7 +22,7 @@ from conversations.protocol.envelope import (
     header_of,
     tail_start,
 )
-from conversations.protocol.topics import COMMANDS, QUEUE, partition_of, service_topic
+from conversations.protocol.topics import QUEUE, partition_of, service_topic
 from tests.chaos.resend.plan import SIMULATED, Break, Plan
 from tests.chaos.resend.services import ITEMS, SINK, SOURCE
 
@@ -100,7 +100,7 @@ class Breaking:
         self._order(SINK, command)
 
     def _order(self, service: str, command: Command) -> None:
-        topic, key = service_topic(self._kafka.namespace, service, COMMANDS), command.key.encode()
+        topic, key = service_topic(self._kafka.namespace, service, topic_for(command)), command.key.encode()
         self._producer.produce(topic, encode_command(command), key, partition_of(key, self._partitions))
 
 

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 from confluent_kafka import KafkaError, Message, Producer
 
 from conversations.config import Kafka
-from conversations.kafka.admin import apply
+from conversations.kafka.admin import apply, create_metrics_topic
 from conversations.protocol import letters as names
 from conversations.protocol import rows
 from conversations.protocol.codes import NOT_CONVERSING
@@ -16,7 +17,14 @@ from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.partition_row import PartitionRow, encode_partition
-from conversations.protocol.topics import DEAD_LETTER, STATE, catalog_topic, events_topic, service_topic
+from conversations.protocol.topics import (
+    DEAD_LETTER,
+    STATE,
+    catalog_topic,
+    events_topic,
+    operators_topic,
+    service_topic,
+)
 from tests.hostile.support.texts import HOSTILE
 
 TEXT = HOSTILE.replace("\udc9b", "")
@@ -42,6 +50,8 @@ class Planted:
         self._plant_rows()
         self._plant_letters()
         self._plant_events()
+        self._plant_notes()
+        self._plant_minutes()
         self._plant_catalog()
 
     def put(
@@ -80,6 +90,15 @@ class Planted:
         for field in ("failure", "why"):
             told = {"event": "GAVE_UP", "service": DESK, "conversation": str(dialog), field: f"ValueError: {secret}"}
             self.event(json.dumps(told).encode())
+        off = {
+            "event": "QUEUE_DISABLED",
+            "service": DESK,
+            "partition": 0,
+            "cause": "policy",
+            "by": "Task",
+            "reason": f"ValueError: {secret}",
+        }
+        self.event(json.dumps(off).encode())
         return f"{DESK}.queue-0-11", dialog
 
     def _plant_parked(self, topic: str, dialog: UUID, offset: int, text: str = TEXT) -> None:
@@ -145,6 +164,29 @@ class Planted:
             json.dumps({"event": "REDRIVE_STARTED", "redrive": REDRIVE, "by": TEXT, "outcomes": TEXT}).encode(),
         ):  # fmt: skip
             self.event(bad)
+
+    def _plant_notes(self) -> None:
+        """Notes and plans that any program may have written. The group of the first note is that of the planted failure."""
+        topic = operators_topic(self.kafka.namespace)
+        said = json.dumps({"text": TEXT, "by": TEXT, "at": 10**30}).encode()
+        group = json.dumps([DESK, "ValueError", "Task"])
+        for key in (f"note/{group}", f"mended/{group}", f"note/{TEXT}", "note/[[[", "plan/", f"run/{TEXT}"):
+            self.put(topic, key.encode(), said)
+        head = {"revision": TEXT, "parts": 1, "letters": 3, "made_at": TEXT, "made_by": TEXT}
+        for name in ("rd-7", REDRIVE, TEXT):
+            self.put(topic, f"plan/{name}".encode(), json.dumps({**head, "redrive": name}).encode())
+        for name in ("run/a", "letter/a/x", f"run/{TEXT}"):
+            fields = json.dumps({"outcome": "came back", "command": TEXT, "by": TEXT, "reason": TEXT})
+            self.put(topic, f"redrive/rd-7/{name}".encode(), fields.encode())
+        for value in (b"", b"\xff", b"[]", b"[" * 100_000, None):
+            self.put(topic, b"plan/rd-8", value)
+            self.put(topic, b"\xff\x00", value)
+
+    def _plant_minutes(self) -> None:
+        topic = create_metrics_topic(self.kafka, 1)
+        row = json.dumps({"begun": 10**30, "messages": -5, "reply_p95": 1e308, "open": TEXT}).encode()
+        for service in (DESK, TEXT.replace("/", "")):
+            self.put(topic, f"{service}/{TEXT.replace('/', '')}/{datetime.now(UTC):%Y-%m-%dT%H:%MZ}".encode(), row)
 
     def event(self, value: bytes) -> None:
         self.put(events_topic(self.kafka.namespace), TEXT.encode(), value)

@@ -29,7 +29,7 @@ def empty(kafka_bootstrap: str) -> Kafka:
 
 def test_apply_creates_topics_and_catalog_once(empty: Kafka) -> None:
     lines = apply(empty, [ORDERS], 3, 1, {"00aa": '"bytes"'})
-    assert len(lines) == 2 + len(SERVICE_TOPICS) + 2
+    assert len(lines) == 3 + len(SERVICE_TOPICS) + 2
     assert f"created topic {empty.namespace}.orders.queue (3 partitions)" in lines
     assert "added service orders in the catalog" in lines
     catalog = read_catalog(empty)

@@ -28,6 +28,7 @@ from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.consumer import Inputs
 from conversations.ports import Out, Positions
 from conversations.protocol.declarations import ServiceDeclaration
+from conversations.protocol.topics import QUEUE
 from conversations_ops.broker import EmbeddedBroker
 from tests.integration.kafka.members import PARTITIONS, START, Member, fill, restored, topic, until
 
@@ -39,7 +40,7 @@ PROTOCOLS: list[Literal["consumer", "classic"]] = ["consumer", "classic"]
 def test_nothing_flows_before_open_and_then_queue_and_commands_do(kafka: Kafka, member: Member) -> None:
     fill(kafka, topic(kafka, "queue"), [b"q0", b"q1", b"q2"])
     fill(kafka, topic(kafka, "commands"), [b"c0", b"c1"])
-    assert member.connection.queue_end(0) == 3
+    assert member.connection.end(QUEUE, 0) == 3
     assert not member.poll(0.3)
     member.connection.open(0, Positions(1, None))
     member.awaits(b"q1", b"q2", b"c0", b"c1")
@@ -131,7 +132,9 @@ def accepted(kafka: Kafka, metadata: Any, offset: int) -> bool:
 def test_a_broker_fences_nobody_who_names_no_member_so_we_name_one(kafka: Kafka) -> None:
     owner = Member(kafka, protocol="classic").join().owns(PARTITIONS)
     group = f"{kafka.namespace}.orders"
-    stranger = Inputs(kafka, (topic(kafka, "queue"), topic(kafka, "commands")), group, "classic")
+    stranger = Inputs(
+        kafka, (topic(kafka, "queue"), topic(kafka, "commands"), topic(kafka, "decisions")), group, "classic"
+    )
     assert accepted(kafka, stranger._consumer.consumer_group_metadata(), 99)
     with pytest.raises(KafkaException, match="UNKNOWN_MEMBER_ID"):
         stranger.metadata()
@@ -144,7 +147,9 @@ def test_a_broker_fences_nobody_who_names_no_member_so_we_name_one(kafka: Kafka)
 
 def test_a_stranger_to_a_new_style_group_is_refused_by_the_broker(kafka: Kafka, member: Member) -> None:
     group = f"{kafka.namespace}.orders"
-    stranger = Inputs(kafka, (topic(kafka, "queue"), topic(kafka, "commands")), group, "consumer")
+    stranger = Inputs(
+        kafka, (topic(kafka, "queue"), topic(kafka, "commands"), topic(kafka, "decisions")), group, "consumer"
+    )
     assert not accepted(kafka, stranger.metadata(), 99)
     stranger.close()
 
@@ -355,7 +360,7 @@ def test_a_fenced_producer_is_in_doubt_and_its_partitions_are_lost(kafka: Kafka)
 
 def test_a_recreated_queue_loses_its_inputs(kafka: Kafka, member: Member) -> None:
     ids = member.connection.topic_ids()
-    assert set(ids) == {topic(kafka, kind) for kind in ("queue", "commands", "state")}
+    assert set(ids) == {topic(kafka, kind) for kind in ("queue", "commands", "decisions", "state")}
     member.connection.open(0, START)
     watch = member.connection._watch
     assert watch is not None

@@ -22,6 +22,7 @@ OWN = (
     ("READ", "TOPIC", "state"),
     ("WRITE", "TOPIC", "state"),
     ("WRITE", "TOPIC", "dead-letter"),
+    ("READ", "TOPIC", "decisions"),
 )
 
 

@@ -25,6 +25,17 @@ PORTS = {"prometheus": "9090", "grafana": "3000"}
 """Ports of programs that are not ours, by service."""
 
 
+def kafkas(compose: Found) -> dict[str, Found]:
+    """Return the services that are a Kafka."""
+    return {name: it for name, it in compose["services"].items() if it["image"].startswith("apache/kafka:")}
+
+
+def listeners(service: Found) -> dict[str, str]:
+    """Return the address that a Kafka advertises for each of its listeners."""
+    found = str(service["environment"]["KAFKA_ADVERTISED_LISTENERS"]).split(",")
+    return {it.partition("://")[0]: it.partition("://")[2] for it in found}
+
+
 def ours(compose: Found) -> dict[str, Found]:
     """Return the services that run an image of the product."""
     return {name: it for name, it in compose["services"].items() if it["image"] in product.IMAGES}
@@ -53,15 +64,17 @@ def has_images(compose: Found) -> Iterator[str]:
             yield f"{name}: the Dockerfile has no stage {it['build']['target']} for {it['image']}"
         if it["image"].startswith("kafka-dialogs") and it["image"] not in product.IMAGES:
             yield f"{name}: the version of {it['image']} is not that of the package"
-    if compose["services"]["kafka"]["image"] != IMAGE:
-        yield f"kafka: the version is not that of the embedded broker, {IMAGE}"
+    for name, it in kafkas(compose).items():
+        if it["image"] != IMAGE:
+            yield f"{name}: the version is not that of the embedded broker, {IMAGE}"
 
 
 def has_the_settings_of_the_embedded_broker(compose: Found) -> Iterator[str]:
-    given = {name: str(value) for name, value in compose["services"]["kafka"]["environment"].items()}
-    for setting, value in SETTINGS.items():
-        if setting not in OTHER_LISTENERS and given.get(variable(setting)) != value:
-            yield f"kafka: {variable(setting)} is {given.get(variable(setting))}, and {value} in the embedded broker"
+    for kafka, it in kafkas(compose).items():
+        given = {name: str(value) for name, value in it["environment"].items()}
+        for setting, value in SETTINGS.items():
+            if setting not in OTHER_LISTENERS and given.get(variable(setting)) != value:
+                yield f"{kafka}: {variable(setting)} is {given.get(variable(setting))}, and {value} in the embedded broker"
 
 
 def runs_commands_that_exist(compose: Found) -> Iterator[str]:
@@ -77,18 +90,63 @@ def names_variables_that_exist(compose: Found) -> Iterator[str]:
     for name, it in ours(compose).items():
         for unknown in set(it["environment"]) - product.VARIABLES:
             yield f"{name}: the product has no variable {unknown}"
-        listeners = compose["services"]["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"].split(",")
         address = it["environment"].get("CONVERSATIONS_BOOTSTRAP", "")
-        if not any(listener.partition("://")[2] == address for listener in listeners):
+        if address not in _inside(compose):
             yield f"{name}: Kafka has no listener {address}"
+
+
+def _inside(compose: Found) -> set[str]:
+    """Return the addresses at which containers reach the Kafkas: the host of an address is the name of its service."""
+    return {
+        address
+        for name, it in kafkas(compose).items()
+        for address in listeners(it).values()
+        if address.partition(":")[0] == name
+    }
+
+
+def has_kafkas_of_their_own(compose: Found) -> Iterator[str]:
+    """Two Kafkas share neither an id nor an address nor data, and clients on the host get back to the port that they asked."""
+    used: dict[str, str] = {}
+    for name, it in kafkas(compose).items():
+        outer = it["ports"][0].split(":")[1]
+        if listeners(it)["PLAINTEXT"] != f"localhost:{outer}":
+            yield f"{name}: it sends clients of port {outer} to {listeners(it)['PLAINTEXT']}"
+        if listeners(it)["INSIDE"].partition(":")[0] != name:
+            yield f"{name}: it sends other containers to {listeners(it)['INSIDE']}"
+        for own in (str(it["environment"]["CLUSTER_ID"]), it["container_name"], it["volumes"][0].split(":")[0]):
+            if used.setdefault(own, name) != name:
+                yield f"{name}: {own} belongs to {used[own]}"
+
+
+def has_a_forwarder_on_each_way(compose: Found) -> Iterator[str]:
+    """Each route leads to another Kafka of the file, has a forwarder, and has a way back."""
+    ways: dict[tuple[str, str], str] = {}
+    forwarders: set[tuple[str, str]] = set()
+    for name, it in ours(compose).items():
+        words = [str(word) for word in it.get("command", [])]
+        here = it["environment"].get("CONVERSATIONS_BOOTSTRAP", "")
+        if words[:2] == ["route", "add"]:
+            there = product.option(words, "--at")
+            if there not in _inside(compose) - {here}:
+                yield f"{name}: no other Kafka is at {there}"
+            ways[here, product.option(words, "--cluster")] = there
+        elif words[:1] == ["forward"]:
+            forwarders.add((here, words[1]))
+    for (here, cluster), there in ways.items():
+        if (here, cluster) not in forwarders:
+            yield f"no forwarder carries from {here} to {cluster}"
+        if not any((it, back) == (there, here) for (it, _), back in ways.items()):
+            yield f"no way leads back from {there} to {here}"
+    yield from (f"no route of {here} leads to {cluster}" for here, cluster in forwarders - ways.keys())
 
 
 def _listens(name: str, service: Found) -> set[str]:
     """Return the ports on which a service listens for others."""
     words = [str(it) for it in service.get("command", [])]
-    if name == "kafka":
-        listeners = str(service["environment"]["KAFKA_LISTENERS"]).split(",")
-        return {it.rpartition(":")[2] for it in listeners if "://0.0.0.0:" in it}
+    if "KAFKA_LISTENERS" in service.get("environment", {}):
+        found = str(service["environment"]["KAFKA_LISTENERS"]).split(",")
+        return {it.rpartition(":")[2] for it in found if "://0.0.0.0:" in it}
     if product.option(words, "--listen"):
         host, _, port = product.option(words, "--listen").rpartition(":")
         return {port} if host == "0.0.0.0" else set()
@@ -193,6 +251,8 @@ CHECKS: list[Callable[[Found], Iterator[str]]] = [
     has_the_settings_of_the_embedded_broker,
     runs_commands_that_exist,
     names_variables_that_exist,
+    has_kafkas_of_their_own,
+    has_a_forwarder_on_each_way,
     publishes_ports_that_are_open,
     scrapes_what_is_there,
     mounts_what_is_there,

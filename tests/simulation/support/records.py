@@ -4,7 +4,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from conversations.ports import Out
-from conversations.protocol.command import Command, Operation, encode_command
+from conversations.protocol.command import Command, Operation, encode_command, topic_for
 from conversations.protocol.endpoint import SECOND
 from conversations.protocol.envelope import (
     HEADER_NAME,
@@ -18,7 +18,7 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.identifiers import uuid7
-from conversations.protocol.topics import COMMANDS, QUEUE, partition_of, service_topic
+from conversations.protocol.topics import QUEUE, partition_of, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of, visible
 
@@ -80,7 +80,7 @@ def command(
     asked = Command(
         sim.chance.random.randbytes(16), conversation.bytes, initiator, name, key, service, sim.clock.now(), operations
     )
-    sim.broker.append_keyed(service, COMMANDS, name.encode(), encode_command(asked))
+    sim.broker.append_keyed(service, topic_for(asked), name.encode(), encode_command(asked))
 
 
 def is_to(service: str, *seqs: int) -> "Stop":

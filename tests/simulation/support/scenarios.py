@@ -1,11 +1,13 @@
 """Scenarios: what services and their peers do. Results and invariants are the same in every world, whatever faults happen there."""
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
 from conversations import Contract, Then, WorkerSettings
 from conversations.config import Limits
 from conversations.protocol.identifiers import uuid_text
+from conversations.seal_keys import Key, KeyProvider, Keys, KeyTable
 from conversations.testing import PeerDialog, Simulation
 from conversations.testing.ledger import Handled
 from conversations.testing.reading import state_of
@@ -26,6 +28,7 @@ from tests.simulation.support.services import (
     Scatter,
     Total,
 )
+from tests.simulation.support.two_clusters import Both, begin
 from tests.simulation.support.worlds import Scenario, World
 
 LONGEST = timedelta(days=1, hours=1)
@@ -265,7 +268,8 @@ def dying(world: World) -> None:
 def poisoning(world: World) -> None:
     """A message that always fails ends its dialog. All later messages of the dialog are kept. All other dialogs are complete."""
     random = world.random
-    with world.simulation(services.moody(), raise_failures=False) as sim:
+    # The test knows letters by their numbers, so a message is one record.
+    with world.simulation(services.moody(), raise_failures=False, settings=settings()) as sim:
         dialogs = [sim.peer("web").begin_dialog("moody", ECHO) for _ in range(6)]
         poisoned = set(random.sample(range(6), random.randrange(1, 4)))
         texts: list[list[str]] = [[] for _ in dialogs]
@@ -427,7 +431,7 @@ def overflowing(world: World) -> None:
 def parking(world: World) -> None:
     """Messages that fail for some time wait in their order. Each dialog handles the messages that its policies allow, in order, once each."""
     random = world.random
-    with world.simulation(raise_failures=False) as sim:
+    with world.simulation(raise_failures=False, settings=settings()) as sim:
         sim.deploy(services.fickle(sim.clock.now))
         dialogs = [sim.peer("web").begin_dialog("fickle", ECHO) for _ in range(4)]
         said: list[list[str]] = [[] for _ in dialogs]
@@ -477,6 +481,45 @@ def allowed(texts: list[str]) -> list[int]:
     return numbers
 
 
+# -- two clusters ---------------------------------------------------------------------------------------------------------
+
+
+def crossing(world: World) -> None:
+    """Two clusters without keys."""
+    _cross(world, None)
+
+
+def sealing(world: World) -> None:
+    """Two clusters whose services seal what they say to each other, each direction with another key."""
+    new, old = (Key(name, world.random.randbytes(32)) for name in ("new", "old"))
+    _cross(world, KeyTable({"here": Keys((new, old)), "there": Keys((old, new)), "web": Keys((new,))}))
+
+
+def _cross(world: World, keys: KeyProvider | None) -> None:
+    """What goes between two clusters is lost, damaged, repeated and late. Every dialog ends on both sides, after each message once and in order."""
+    world.at_least(lose=world.random.choice([0.05, 0.15, 0.3]), damage=world.random.choice([0.0, 0.05, 0.2]))
+    both = Both()
+    with world.simulation(both.here, both.there, far=["there"], settings=replace(settings(), keys=keys)) as sim:
+        said = []
+        for number in range(world.random.randrange(1, 5)):
+            texts = [f"{number}.{n}" for n in range(world.random.randrange(6))]
+            said.append([*texts, "last"])
+            begin(sim, *said[-1])
+            if world.random.random() < 0.5:
+                sim.advance(timedelta(seconds=world.random.randrange(8)))
+        sim.advance(timedelta(minutes=15))
+        # A handler whose transaction failed ran again. The invariants check that its effects are there once.
+        heard, answered = (
+            sorted(list(dict.fromkeys(it)) for it in told.values()) for told in (both.heard, both.answers)
+        )
+        assert heard == answered == sorted(said)
+        assert both.ended == set(both.heard)
+        sim.check_invariants()
+        for dialog in sim.peer("web").dialogs():
+            dialog.end()
+        forgotten(sim)
+
+
 # -- the end ------------------------------------------------------------------------------------------------------------
 
 
@@ -494,7 +537,9 @@ def forgotten(sim: Simulation) -> None:
     sim.chance.active = False
     sim.advance(timedelta(days=2))
     for service in sim.broker.services:
-        left = [key for table in state_of(sim.broker, service) for key in table if key[:1] not in {b"P", b"K", b"L"}]
+        left = [
+            key for table in state_of(sim.broker, service) for key in table if key[:1] not in {b"P", b"I", b"K", b"L"}
+        ]
         assert not left, f"{service} still remembers {left}"
     sim.check_invariants()
     sim.check_forgotten()
@@ -502,5 +547,5 @@ def forgotten(sim: Simulation) -> None:
 
 SCENARIOS: tuple[Scenario, ...] = (
     saga, counting, echoing, forgetting, scattering, ringing, quarrelling,
-    moving, overlapping, refusing, misdating, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking, renewing, alarming,
+    moving, overlapping, refusing, misdating, dying, poisoning, waiting, expiring, relaying, confusing, replaying, overflowing, parking, renewing, alarming, crossing, sealing,
 )  # fmt: skip

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from random import Random
 from typing import Any
 
 from conversations import Service, WorkerSettings
+from conversations.config import Limits
 from conversations.testing import Faults, Simulation
 
 OLD = ("duplicate", "reorder", "crash", "abort", "revoke", "slow")
@@ -32,9 +34,18 @@ class World:
     def simulation(
         self, *services: Service[Any], settings: WorkerSettings | None = None, **options: Any
     ) -> AbstractContextManager[Simulation]:
-        sim = Simulation(*services, faults=self.faults, workers=self.workers, settings=settings, **options)
+        sim = Simulation(
+            *services, faults=self.faults, workers=self.workers, settings=settings or self._settings(), **options
+        )
         self.simulations.append(sim)
         return sim
+
+    def _settings(self) -> WorkerSettings | None:
+        """In every fourth world, nearly all messages go in fragments."""
+        if Random(self.seed * 31 + 3).random() >= 0.25:
+            return None
+        limits = Limits(fragment_bytes=12, body_bytes=90_000)
+        return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=limits)
 
     def at_least(self, *, workers: int = 1, **rates: float) -> "World":
         """Raise some fault rates and the number of workers to at least these values, and return the world. For scenarios about these faults."""

@@ -224,8 +224,8 @@ class Talks:
         offset = int(dict(letter.headers)["dl.source-offset"] or b"0")
         operation = Settle((Source("QUEUE", offset),), "discarded", "of no use")
         command = to_partition((letter.partition, PARTITIONS), operation, "me", os.urandom(16), time.time_ns() // 1_000)
-        commands = f"{self.kafka.namespace}.desk.commands"
-        self.put(Record(commands, letter.partition, -1, 0, command.key.encode(), encode_command(command)))
+        decisions = f"{self.kafka.namespace}.desk.decisions"
+        self.put(Record(decisions, letter.partition, -1, 0, command.key.encode(), encode_command(command)))
         until(lambda: self._told("SETTLED"), "the letter is closed", pause=0.2)
 
     def _told(self, event: str) -> bool:

@@ -16,9 +16,9 @@ from conversations.memory.clock import ManualClock
 from conversations.memory.connection import MemoryConnection
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out
-from conversations.protocol.command import Action, encode_command
+from conversations.protocol.command import Action, encode_command, topic_for
 from conversations.protocol.parked import Decision, Parked, parked, resolution
-from conversations.protocol.topics import COMMANDS, service_topic
+from conversations.protocol.topics import service_topic
 from conversations.scheduler import Inline
 from conversations.service import Service
 from conversations.stores.memory import MemoryStores
@@ -95,7 +95,7 @@ class World:
             leg = Leg.model_validate_json(it.body).model_copy(update={"arrival": ARRIVED})
             body = leg.model_dump_json().encode() if action is Action.EDIT else b""
             command = resolution(it, Decision(action, "test", "", body), number.to_bytes(16, "big"), self.clock.now())
-            self.broker.append_keyed(it.service, COMMANDS, it.key.encode(), encode_command(command))
+            self.broker.append_keyed(it.service, topic_for(command), it.key.encode(), encode_command(command))
         self.run()
 
     def records(self, service: Service[Any], kind: str) -> list[MemoryRecord]:

@@ -87,7 +87,7 @@ def test_a_side_has_its_numbers_and_all_that_waits(sim: Simulation) -> None:
     text = described([it], {})
     assert "held          2 records" in text
     assert "parked        2 records" in text
-    assert "waits for     Say #1, failed 1 time" in text
+    assert "waits for     Say #1 failed 1 time since " in text
     assert "then the 2 parked messages become dead letters, and the dialog is broken with -8489" in text
     data = plain(it)
     assert (data["side"], data["state"], data["parked"]["records"]) == ("target", "conversing", 2)
@@ -155,7 +155,7 @@ def test_a_side_shows_its_timers_by_name_and_the_failed_handler_of_one() -> None
         sim.advance(HOUR)
         (it,) = sides(sim, "clock")
         text = described([it], {})
-        assert "waits for     the handler of the timer reminder, failed 1 time" in text
+        assert "waits for     the handler of the timer reminder failed 1 time" in text
         assert f"dead-letters show clock.timer-{it.name}-target-reminder" in text
         (head,) = it.heads
         assert "the handler of the timer reminder failed" in one_letter.described(head, "")
@@ -250,7 +250,7 @@ def test_an_effect_says_what_is_lost_before_it_happens(sim: Simulation) -> None:
     it = only(sim)
     assert (_letters(it, End()), _letters(it, EndWithError(5, "No.")), _letters(it, Cleanup())) == (2, 2, 4)
     assert (
-        "stranger gets an END after the messages that were sent; 2 messages of stranger become dead letters"
+        "stranger gets an END after the messages that were sent; 2 messages of stranger become open letters"
         in _effect(it, End())
     )
     assert "with error 5; stranger gets the error" in _effect(it, EndWithError(5, "No."))

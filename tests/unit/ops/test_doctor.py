@@ -55,7 +55,7 @@ def healthy() -> Facts:
     """A cluster of three brokers, with one service that reads a plain topic, and a machine with one local copy."""
     declaration = ServiceDeclaration("orders", retries=("5s",), reads=("shop.clicks",))
     topics = [topic(f"conv.orders.{kind}", wanted(kind)) for kind in SERVICE_TOPICS]
-    topics += [topic(f"conv.{kind}", wanted(kind), 1) for kind in ("catalog", "events", "metrics")]
+    topics += [topic(f"conv.{kind}", wanted(kind), 1) for kind in ("catalog", "events", "metrics", "operators")]
     topics += [topic("conv.orders.retry.5s", wanted("retry")), topic("shop.clicks", {})]
     brokers = tuple(Broker(number, f"kafka-{number}:9092", BROKER) for number in (1, 2, 3))
     machine = Machine(
@@ -230,6 +230,7 @@ PLANTED: dict[str, Change] = {
     "no-spare-replica": on(QUEUE, setting("min.insync.replicas", "3")),
     "under-replicated": on(QUEUE, partition(in_sync=(1, 2))),
     "topic-setting": on("conv.events", setting("retention.ms", "1000")),
+    "operators-topic-missing": on("conv.operators", None),
     "plain-topic-missing": on("shop.clicks", None),
     "retry-topic-unused": and_service(retries=()),
     "topic-of-no-service": namespace(services={}),

@@ -7,7 +7,8 @@ import typer
 
 from conversations.protocol.command import Action, Failed
 from conversations.protocol.parked import Decision, Parked
-from conversations_ops.cli.dead_letters import _check_body, _effect, _new_body
+from conversations_ops.cli.dead_letters import _check_body, _new_body
+from conversations_ops.cli.one_decision import effect
 from conversations_ops.console.editor import EditorFailed, edited
 
 
@@ -57,25 +58,43 @@ def test_without_a_terminal_no_editor_is_looked_for(monkeypatch: pytest.MonkeyPa
 
 def test_only_a_json_body_must_be_json() -> None:
     for good in (b"{}", b'"text"', b"[1]"):
-        _check_body(letter(), good)
+        _check_body(None, letter(), good)
     for bad in (b"", b"{", b"\xff", b"[" * 100_000):
         with pytest.raises(typer.BadParameter, match="the new body is not JSON"):
-            _check_body(letter(), bad)
+            _check_body(None, letter(), bad)
         with pytest.raises(typer.BadParameter):
-            _check_body(letter(content_type="application/json;version=2"), bad)
-        _check_body(letter(content_type="application/octet-stream"), bad)
+            _check_body(None, letter(content_type="application/json;version=2"), bad)
+        _check_body(None, letter(content_type="application/octet-stream"), bad)
+
+
+AGAIN = "discard {0}, or send {0} again on a new dialog"
 
 
 @pytest.mark.parametrize(
-    ("action", "behind", "told"),
+    ("action", "behind", "will", "done"),
     [
-        (Action.SKIP, 0, "skip Order #3 of d; nothing waits behind it"),
-        (Action.SKIP, 1, "skip Order #3 of d and release 1 record behind it"),
-        (Action.END, 0, "end d with error 500; dead letters: Order #3 of d"),
-        (Action.END, 2, "end d with error 500; dead letters: Order #3 of d and 2 records behind it"),
-        (Action.RETRY, 0, "retry Order #3 of d, nothing waits behind it"),
-        (Action.EDIT, 2, "retry Order #3 of d with a body of 1 byte, 2 records behind it"),
+        (Action.SKIP, 0, "skip Order #3 of d; nothing waits behind it", "skipped Order #3 of d; nothing waits behind it"),
+        (Action.SKIP, 1, "skip Order #3 of d and release 1 record behind it", "skipped Order #3 of d and released 1 record behind it"),
+        (
+            Action.END, 0, f"end d with error 500; Order #3 of d becomes an open letter: {AGAIN.format('it')}",
+            f"ended d with error 500; Order #3 of d became an open letter: {AGAIN.format('it')}",
+        ),
+        (
+            Action.END, 2, f"end d with error 500; Order #3 of d and 2 records behind it become open letters: {AGAIN.format('them')}",
+            f"ended d with error 500; Order #3 of d and 2 records behind it became open letters: {AGAIN.format('them')}",
+        ),
+        (Action.RETRY, 0, "give Order #3 of d back to its handler; nothing waits behind it", "gave Order #3 of d back to its handler"),
+        (
+            Action.EDIT, 2, "give Order #3 of d back to its handler with a body of 1 byte; 2 records behind it wait",
+            "gave Order #3 of d back to its handler with a body of 1 byte",
+        ),
     ],
-)
-def test_the_effect_of_a_decision_is_a_sentence(action: Action, behind: int, told: str) -> None:
-    assert _effect(letter(behind), Decision(action, "me", "why", b"x", 500)) == told
+)  # fmt: skip
+def test_a_decision_is_told_before_it_is_made_and_after(action: Action, behind: int, will: str, done: str) -> None:
+    decision = Decision(action, "me", "why", b"x", 500)
+    assert (effect(letter(behind), decision), effect(letter(behind), decision, done=True)) == (will, done)
+
+
+def test_a_target_cannot_send_its_letters_again() -> None:
+    ended = effect(letter()._replace(initiator=True), Decision(Action.END, "me", "why", b"", 500), done=True)
+    assert ended == "ended d with error 500; Order #3 of d became an open letter: discard it"

@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from conversations import local
+from conversations import Kafka, local
 from conversations.errors import UnknownService
+from conversations.kafka.forwarding_report import Report
 from conversations.metrics import HANDLED, HELD
 from conversations.testing import Simulation
 from conversations_ops.host.health import served
 from conversations_ops.metrics.clients import register
 from conversations_ops.metrics.exposition import CONTENT_TYPE, exposition
+from conversations_ops.metrics.forwarders import of_forwarder
 from conversations_ops.metrics.readings import Readings
 from conversations_ops.metrics.services import of_services
 from conversations_ops.metrics.workers import of_workers
@@ -127,9 +129,9 @@ def test_without_prometheus_client_the_error_names_the_extra() -> None:
         "import sys\n"
         "sys.modules['prometheus_client'] = None\n"
         "from conversations_ops.cli import run\n"
-        "class Nobody:\n"
-        "    def services(self): return []\n"
-        "print(run._metrics(Nobody()), run._where('http://a:1/health'))\n"
+        "from conversations_ops.metrics import exposition\n"
+        "from conversations_ops.metrics.readings import Readings\n"
+        "print(exposition.page_of(Readings()), exposition.where('http://a:1/health'))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("(<HTTPStatus.NOT_IMPLEMENTED: 501>, 'text/plain")
@@ -141,6 +143,23 @@ def test_there_is_no_page_of_metrics_where_nobody_makes_one() -> None:
         urllib.request.urlopen(address.replace("health", "metrics"), timeout=5)
     with caught.value:
         assert caught.value.code == 404
+
+
+# -- forwarders --------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_forwarder_reports_is_served() -> None:
+    report = Report(Kafka("localhost:1"), "emea")
+    report.count(envelopes=3, size=500, unknown=1)
+    report.count(envelopes=2, size=100, unknown=0)
+    now = report.condition.last_success + 9.0
+    page = exposition(of_forwarder("emea", report, now)).decode()
+    found = dict(line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
+    assert {name.removeprefix("conversations_forwarder_"): float(value) for name, value in found.items()} == {
+        'envelopes_total{cluster="emea"}': 5, 'transactions_total{cluster="emea"}': 2, 'bytes_total{cluster="emea"}': 600,
+        'unknown_services_total{cluster="emea"}': 1, 'failures_total{cluster="emea"}': 0, 'partitions{cluster="emea"}': 0,
+        'lag_records{cluster="emea"}': 0, 'last_success_seconds{cluster="emea"}': 9, 'away_seconds{cluster="emea"}': 0,
+    }  # fmt: skip
 
 
 # -- clients -------------------------------------------------------------------------------------------------------------

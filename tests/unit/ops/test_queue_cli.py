@@ -2,7 +2,8 @@
 
 import pytest
 
-from conversations_ops.cli.queue import _plain, _show
+from conversations.protocol.command import Switch
+from conversations_ops.cli.queue import _plain, _show, _turned
 from conversations_ops.operate.queues import Queue
 
 
@@ -38,3 +39,17 @@ def test_the_first_end_of_a_lifetime_is_the_deadline(capsys: pytest.CaptureFixtu
     assert line.endswith("\tnow (1970-01-01T00:00:01+00:00)")
     assert _plain(waits)["deadline"] == "1970-01-01T00:00:01+00:00"
     assert _plain(queue("b", 0))["deadline"] is None
+
+
+def test_a_switch_is_told_before_it_is_made_and_after() -> None:
+    found, on, off = [queue("b", 0, "operator", dialogs=3), queue("b", 1)], Switch(True, "x"), Switch(False, "x")
+    assert _turned(found, "b", on, done=False) == "turn the queue of b on in 1 of 2 partitions; 6 messages wait for it"
+    assert (
+        _turned(found, "b", on, done=True) == "turned the queue of b on in 1 of 2 partitions; 6 messages waited for it"
+    )
+    assert (
+        _turned(found[1:], "b", off, done=True)
+        == "turned the queue of b off in 1 of 1 partition; 0 messages wait for it"
+    )
+    one = [found[0]._replace(messages=1)]
+    assert _turned(one, "b", on, done=False).endswith("; 1 message waits for it")

@@ -1,7 +1,6 @@
 """Choosing letters, freezing a plan, and telling what became of each; all of it without Kafka."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,9 +8,7 @@ from conversations import DeclarationError
 from conversations.protocol.command import Failed
 from conversations.protocol.events import RedriveEnded, RedriveProgress, RedriveStarted, RedriveStop
 from conversations.protocol.parked import Parked
-from conversations_ops.operate.redrive.journal import Entry, Journal
 from conversations_ops.operate.redrive.known import Known, known
-from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.plan import Care, Plan, PlannedLetter, freeze, from_json, plan_of, to_json
 from conversations_ops.operate.redrive.selection import By, Selector, groups, member_of_parked
 
@@ -94,29 +91,13 @@ def test_redrives_are_known_from_their_events() -> None:
             RedriveStarted("rd-1", 40, "cyd", "again", {"open": 2, "handled": 1}, 3),
             RedriveStop("rd-2", 50, "cyd", "enough"),
             RedriveProgress("rd-1", 60, "cyd", "again", {"open": 1, "handled": 2}),
+            RedriveEnded("rd-2", 70, "cyd", "enough", {"open": 1}, "stopped"),
         ]
     )
     assert found == [
         Known("rd-1", "cyd", "again", 3, 10, 60, {"open": 1, "handled": 2}, None),
-        Known("rd-2", "bob", "two", 1, 20, 20, {"open": 1}, None),
+        Known("rd-2", "bob", "two", 1, 20, 70, {"open": 1}, "stopped", "cyd", "enough"),
     ]
-
-
-def test_a_journal_keeps_the_last_entry_and_forgives_a_torn_line(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "plan.json", "rd-1")
-    assert not journal.exists
-    journal.begin()
-    journal.note("a", Outcome.SENT, "command")
-    journal.note("a", Outcome.HANDLED)
-    journal.note("b", Outcome.SENT, "other")
-    with journal.path.open("a") as file:
-        file.write('{"letter": "c", "outc')
-    journal.begin()
-    journal.note("d", Outcome.CHANGED)
-    assert Journal(tmp_path / "plan.json", "rd-1").read() == {
-        "a": Entry(Outcome.HANDLED, "command"), "b": Entry(Outcome.SENT, "other"), "d": Entry(Outcome.CHANGED),
-    }  # fmt: skip
-    assert not Journal(tmp_path / "plan.json", "rd-2").exists, "another plan in the same file has one of its own"
 
 
 @pytest.mark.parametrize(
@@ -176,14 +157,3 @@ def test_a_plan_with_fields_of_other_types_is_refused(where: str, wrong: dict[st
 def test_a_plan_that_is_nested_deeply_is_refused() -> None:
     with pytest.raises(DeclarationError, match="nested too deeply"):
         from_json('{"version": 1, "letters": ' + "[" * 200_000)
-
-
-def test_a_redrive_is_over_when_every_letter_has_its_outcome(tmp_path: Path) -> None:
-    letters = tuple(PlannedLetter(name, "s", 1, "x", 0) for name in ("a", "b"))
-    journal = Journal(tmp_path / "plan.json", "rd-1")
-    assert not journal.is_over(letters)
-    for letter, outcome, over in (("a", Outcome.HANDLED, False), ("b", Outcome.SENT, False), ("b", Outcome.BACK, True)):
-        journal.note(letter, outcome)
-        assert journal.is_over(letters) is over
-    journal.note("b", Outcome.OPEN)
-    assert not journal.is_over(letters)

@@ -1,21 +1,30 @@
 """The causes for which a dialog stalls, from facts."""
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+from conversations import Kafka
 from conversations.protocol.command import Failed
 from conversations.protocol.parked import Parked
 from conversations.protocol.states import State
-from conversations_ops.operate.dialogs import Closed, Pile, Side, Waits
+from conversations_ops.cli.app import app
+from conversations_ops.cli.kafka_options import Options, complete
+from conversations_ops.operate.dialogs import Closed, Pile, Side, Waits, queue_up
 from conversations_ops.operate.queues import Queue
-from conversations_ops.read_model.letters import Group
-from conversations_ops.why.cause import ORDER, Cause, next_command
+from conversations_ops.read_model.letters import Group, Reasons
+from conversations_ops.read_model.peers import PeerWait
+from conversations_ops.why.cause import TABLE, Cause, next_command
 from conversations_ops.why.causes import NEAR, causes, headline
-from conversations_ops.why.facts import Facts
+from conversations_ops.why.facts import Facts, Unacknowledged, Way
 from conversations_ops.why.service import causes_of_service
 
+KAFKA = Kafka("localhost:9092", namespace="shop")
 NOW = 1_000_000_000_000
 ID = bytes(range(16))
 
@@ -58,7 +67,16 @@ def facts(*sides: Side, **changed: Any) -> Facts:
     }
     everything = frozenset(range(3))
     known = Facts(
-        sides, queues, {"loans": everything, "credit": everything}, {}, {}, {}, frozenset({"loans", "credit"}), (), NOW
+        KAFKA,
+        sides,
+        queues,
+        {"loans": everything, "credit": everything},
+        {},
+        {},
+        {},
+        frozenset({"loans", "credit"}),
+        (),
+        NOW,
     )
     return replace(known, **changed)
 
@@ -129,7 +147,7 @@ def test_what_is_true_of_a_partition_is_a_cause_for_its_dialogs() -> None:
         )
     )
     assert list(told) == ["no-owner"]
-    assert "no worker of credit has partition 2, and 4 records wait in its queue" in told["no-owner"].says
+    assert "no worker of credit has partition 2, and 4 records wait there" in told["no-owner"].says
     assert list(found(facts(side(), unread={("credit", 2): 4}))) == ["unread"]
     assert found(facts(side(), unread={("credit", 1): 4})) == {}, "the queue of another partition"
 
@@ -165,19 +183,29 @@ def test_a_partition_that_is_set_aside_and_an_open_transaction_are_causes() -> N
     assert list(told) == ["set-aside", "open-transaction"], "it is not known which partition gets the side"
     assert list(found(facts(asks, aside=aside, owned=nowhere))) == ["no-owner"]
     told = found(facts(asks, unread={("credit", 0): 1, ("credit", 1): 2, ("loans", 0): 3}, aside=aside))
-    assert told["unread"].says == "1 record of 1 partition is not read yet", (
-        "the partition that is set aside has a cause of its own"
-    )
+    assert (
+        told["unread"].says == "1 record of partition 0 is not read yet: a handler is slow, or there is much to do"
+    ), "the partition that is set aside has a cause of its own"
 
 
 def test_a_service_stalls_for_its_partitions_and_its_failed_messages() -> None:
-    def told(held: list[Group], retried: list[Group], **changed: Any) -> list[tuple[str, str, str]]:
-        causes = causes_of_service(facts(**changed), "credit", held, retried, lambda at: f"<{at - NOW}>")
+    def told(
+        held: list[Group],
+        retried: list[Group],
+        left: Sequence[Reasons] = (),
+        peers: Sequence[PeerWait] = (),
+        **changed: Any,
+    ) -> list[tuple[str, str, str]]:
+        causes = causes_of_service(facts(**changed), "credit", held, retried, left, peers, lambda at: f"<{at - NOW}>")
         return [(it.name, it.says, it.next) for it in causes]
 
     assert told([], []) == []
     assert told([], [], unread={("credit", 0): 1, ("credit", 1): 0, ("loans", 0): 5}) == [
-        ("unread", "1 record of 1 partition is not read yet", "")
+        (
+            "unread",
+            "1 record of partition 0 is not read yet: a handler is slow, or there is much to do",
+            "conversations queue show credit --all",
+        )
     ]
     off = {
         ("credit", 1): Queue("credit", 1, "operator", NOW - 7, "", "INC-1", 0, 0, 0),
@@ -186,22 +214,75 @@ def test_a_service_stalls_for_its_partitions_and_its_failed_messages() -> None:
     names = [
         name for name, _, _ in told([], [], queues=off, owned={"credit": frozenset({1})}, unread={("credit", 0): 2})
     ]
-    assert names == ["queue-off", "no-owner", "unread"]
+    assert names == ["queue-off", "no-owner"], "what is unread there is told with the missing owner"
     one = Group("credit", "KeyError", "Check", 1, 0, NOW - 5, NOW - 5, None, "KeyError: 'score'")
     handlers = Group("credit", "Key Error", "", 3, 1, NOW - 6, NOW - 5, None, "")
     assert told([one], [handlers]) == [
         (
             "held",
             "1 Check failed with KeyError since <-5>; it waits for your decision",
-            "conversations redrive plan --service credit --exception KeyError --type Check",
+            "conversations redrive plan --service credit --exception KeyError --type Check --start --reason WHY",
         ),
         (
             "retry-waits",
-            "3  failed with Key Error since <-6>, 1 record waits behind; they are tried again without you",
-            "",
+            "3 handler without a message failed with Key Error since <-6>, 1 record waits behind; they are tried again without you",
+            "conversations retries list credit",
         ),
     ]
-    assert told([handlers], [])[0][2] == "conversations redrive plan --service credit --exception 'Key Error'"
+    assert (
+        told([handlers], [])[0][2]
+        == "conversations redrive plan --service credit --exception 'Key Error' --start --reason WHY"
+    )
+    peers = [
+        PeerWait("loans", 3, 0, True, True),
+        PeerWait("shop", 2, 1, False, False),
+        PeerWait("lons", 1, 1, False, False),
+    ]
+    assert told([], [], peers=peers, services=frozenset({"credit", "loans", "shop"})) == [
+        (
+            "peer-stalls",
+            "3 open dialogs with loans, whose queue is off and which holds a message of such a dialog until you decide",
+            "conversations why loans",
+        ),
+        ("peer-stalls", "2 open dialogs with shop, whose queue takes no records now", "conversations why shop"),
+        (
+            "peer-stalls",
+            "1 dialog waits for lons: the namespace has no such service",
+            "conversations dialogs list credit --with-pending",
+        ),
+    ]
+
+
+def test_a_way_to_another_cluster_without_a_forwarder_is_a_cause() -> None:
+    asks = side(service="loans", peer="credit", initiator=True, sent=3, acknowledged=1)
+    ways = {"credit": Way("emea", "kafka.emea:9092", 4, frozenset({0, 1}))}
+    told = found(facts(asks, services=frozenset({"loans"}), ways=ways))
+    assert list(told) == ["no-forwarder", "unacknowledged"]
+    assert told["no-forwarder"].says == (
+        "credit lives on cluster emea (kafka.emea:9092), and no forwarder carries the messages of 2 partitions there: start one"
+    )
+    assert told["no-forwarder"].next == "conversations forward emea"
+    waits = {("loans", "credit"): Unacknowledged(311, NOW + 32_000_000)}
+    (way,) = ways.values()
+    told = found(
+        facts(asks, ways={"credit": way._replace(ended=NOW - 4)}, services=frozenset({"loans"}), unacknowledged=waits)
+    )
+    assert "there since <-4>, 311 unacknowledged, next try in 32s: start one" in told["no-forwarder"].says
+    away = way._replace(carried=frozenset(range(4)), away=(NOW - 9, "no broker answers"))
+    told = found(facts(asks, ways={"credit": away}, services=frozenset({"loans"}), unacknowledged=waits))
+    assert list(told) == ["cluster-away", "unacknowledged"]
+    assert told["cluster-away"].says == (
+        "route to emea down since <-9>, 311 unacknowledged, next try in 32s: a forwarder runs, and cannot carry: no broker answers"
+    )
+    assert told["cluster-away"].since == NOW - 9
+    late = {("loans", "credit"): Unacknowledged(1, NOW - 1)}
+    told = found(facts(asks, ways={"credit": away}, services=frozenset({"loans"}), unacknowledged=late))
+    assert "1 unacknowledged, next try now:" in told["cluster-away"].says
+    assert told["unacknowledged"].says.startswith("credit on cluster emea has not acknowledged 2 envelopes")
+    every = {"credit": ways["credit"]._replace(carried=frozenset(range(4)))}
+    assert list(found(facts(asks, services=frozenset({"loans"}), ways=every))) == ["unacknowledged"]
+    settled = side(service="loans", peer="credit", initiator=True, sent=1, acknowledged=1)
+    assert found(facts(settled, services=frozenset({"loans"}), ways=ways)) == {}
 
 
 def test_causes_come_before_what_they_cause_and_the_command_is_for_a_person() -> None:
@@ -215,7 +296,56 @@ def test_causes_come_before_what_they_cause_and_the_command_is_for_a_person() ->
     assert next_command(told) == "conversations dead-letters retry credit.queue-2-17 --reason WHY"
     assert next_command(told[1:]) == "conversations why 0199c1f2"
     assert next_command([]) == ""
-    assert len(set(ORDER)) == len(ORDER)
+
+
+def test_open_letters_of_a_service_are_discarded_by_reason_if_they_cannot_be_sent_again() -> None:
+    left = [Reasons("credit", reason, "", 2, NOW - 9, NOW) for reason in ("set-aside", "parked-at-end", "")]
+    told = causes_of_service(facts(), "credit", [], [], left, [], str)
+    assert [it.next for it in told] == [
+        "conversations dead-letters discard --service credit --with-reason set-aside --reason WHY",
+        "conversations dead-letters list credit --detached",
+        "conversations dead-letters list credit --detached",
+    ]
+    assert told[0].says.startswith("2 open letters (set-aside) since ")
+
+
+def test_a_missing_right_names_the_user_and_the_cluster() -> None:
+    waits = side(waits=Waits(delayed=piled(1)))
+    told = found(facts(waits, lacking={("credit", "loans"): ["User:clerk"]}))
+    assert list(told) == ["right-missing", "delayed"]
+    assert told["right-missing"].next == (
+        "kafka-acls.sh --bootstrap-server localhost:9092 --add --allow-principal User:clerk --operation WRITE --topic shop.loans.queue"
+    )
+
+
+def test_the_command_for_a_dialog_of_a_pool_is_that_of_the_first_one() -> None:
+    first = facts(side(heads=[head()]))
+    told = found(facts(side(before="0199c1f2"), ahead=first))
+    assert told["pool"].next == "conversations dead-letters retry credit.queue-2-17 --reason WHY"
+    assert told["pool"].needs_person
+
+
+def test_a_dialog_of_a_pool_waits_for_the_one_before_it() -> None:
+    first, second = (side(conversation=bytes([number]) * 16, initiator=True) for number in (1, 2))
+    names = [first.identity, second.identity]
+    queue_up({first.identity: first, second.identity: second}, names)
+    assert (first.before, second.before) == ("", first.name)
+
+
+def test_a_printed_command_has_the_options_but_no_secret() -> None:
+    given = Options("h:1", "shop", "a file", ["worker.step=2s", "sasl.password=s3=cret"], {"bootstrap", "file"})
+    context = typer.Context(typer.main.get_command(app), obj=given)
+    line = complete(context, "conversations why orders")
+    assert shlex.split(line)[3:] == [
+        "--bootstrap=h:1", "--setting=worker.step=2s", "--setting=sasl.password=VALUE", "--settings=a file",
+    ]  # fmt: skip
+    assert complete(context, "kafka-acls.sh --add") == "kafka-acls.sh --add"
+
+
+def test_the_page_has_all_causes_in_their_order() -> None:
+    rows = [f"| `{name}` | {it.means} | `{it.next}` | {it.mends} |" for name, it in TABLE.items()]
+    page = Path("docs/why.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in page if line.startswith("| `")] == rows
 
 
 def test_the_first_line_has_both_states() -> None:

@@ -208,5 +208,5 @@ def test_the_nearest_codes_of_an_unknown_number_are_its_neighbours() -> None:
     assert [row.number for row in nearest(8409)] == [-8408, 8410]
     assert [row.number for row in nearest(-8409)] == [-8408, 8410]
     assert [row.number for row in nearest(1)] == [500]
-    assert [row.number for row in nearest(10**9)] == [codes.CLOGGED.number]
+    assert [row.number for row in nearest(10**9)] == [codes.COMMAND_MISPLACED.number]
     assert code_table.nearest(0)

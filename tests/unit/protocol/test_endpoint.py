@@ -185,6 +185,41 @@ def test_a_gap_gets_a_second_then_questions_with_doubled_pauses_then_gives_up() 
     assert heard == [(1, [Due.RESEND]), (3, [Due.RESEND]), (7, [Due.RESEND]), (15, [Due.GAP])]
 
 
+def test_a_question_that_is_older_than_an_acknowledgement_is_not_answered() -> None:
+    """Its answer has arrived, and what it asks for is not kept any more."""
+    endpoint = conversing(5)
+    assert endpoint.receive(envelope(Kind.RESEND, ack=1), 0, 10) is Reaction.RESEND
+    endpoint.receive(envelope(Kind.ACK, ack=3), 0, 10)
+    assert endpoint.receive(envelope(Kind.RESEND, ack=1), 0, 10) is Reaction.NOTHING
+    assert endpoint.receive(envelope(Kind.RESEND, ack=3), 0, 10) is Reaction.RESEND
+
+
+def test_between_clusters_a_gap_is_asked_for_until_the_lifetime_ends() -> None:
+    """With pauses that double up to 64 s."""
+    endpoint = conversing()
+    endpoint.cross()
+    endpoint.receive(envelope(Kind.MESSAGE, 1), 0, 10)
+    heard, now = [], 0
+    for _ in range(9):
+        now = endpoint.next_deadline()
+        assert endpoint.due(now) == [Due.RESEND]
+        heard.append(now // SECOND)
+    assert heard == [1, 3, 7, 15, 31, 63, 127, 191, 255]
+
+
+@pytest.mark.parametrize(("again_at", "first"), [(30 * SECOND, 30), (0, 14), (NEVER, 14)])
+def test_a_restored_side_does_not_transmit_again_before_its_time(again_at: int, first: int) -> None:
+    """A worker restores many sides at once. A side that does not know its time waits 4 s, as after its first transmission."""
+    endpoint = conversing(2)
+    endpoint.cross(again_at)
+    now = 10 * SECOND
+    heard: list[int] = []
+    while len(heard) < 2:
+        heard += [now // SECOND for it in endpoint.due(now) if it is Due.RETRANSMIT]
+        now = max(now, endpoint.next_deadline())
+    assert heard == [first, first + 8]
+
+
 def test_a_closed_gap_is_not_asked_for() -> None:
     """The question is forgotten as soon as nothing is missing."""
     endpoint = conversing()

@@ -14,6 +14,8 @@ ORIGIN = Origin("orders", 3, 7)
 HEAD = '"service": "orders", "partition": 3, "at": 7'
 WRITTEN: dict[Event, str] = {
     events.SetAside("conv.orders.queue", 5, "why"): f'{{"event": "SET_ASIDE", {HEAD}, "topic": "conv.orders.queue", "offset": 5, "why": "why"}}',
+    events.MessageCorrupt("conv.orders.queue", 5, "why"): f'{{"event": "MESSAGE_CORRUPT", {HEAD}, "topic": "conv.orders.queue", "offset": 5, "why": "why"}}',
+    events.MessageNotAuthentic("conv.orders.queue", 5, "credit", "k1", "why"): f'{{"event": "MESSAGE_NOT_AUTHENTIC", {HEAD}, "topic": "conv.orders.queue", "offset": 5, "peer": "credit", "key": "k1", "why": "why"}}',
     events.PartitionSetAside("why"): f'{{"event": "PARTITION_SET_ASIDE", {HEAD}, "why": "why"}}',
     events.CopyDamaged("why"): f'{{"event": "COPY_DAMAGED", {HEAD}, "why": "why"}}',
     events.ClockOff(-1.5): f'{{"event": "CLOCK_OFF", {HEAD}, "seconds": -1.5}}',
@@ -45,7 +47,14 @@ WRITTEN: dict[Event, str] = {
     events.Returned(OTHER, events.Outcome.HANDLED): f'{{"event": "RETURNED", {HEAD}, "command": "{OTHER}", "outcome": "handled"}}',
     events.Resubmitting("orders", 7, ID, OTHER, ("l",), "a", "r"): f'{{"event": "RESUBMITTING", "service": "orders", "at": 7, "conversation": "{ID}", "dialog": "{OTHER}", "letters": ["l"], "by": "a", "reason": "r"}}',
     events.DialogEnding("orders", 7, ID, True, "end with error", 7, "a", "r", "c"): f'{{"event": "DIALOG_ENDING", "service": "orders", "at": 7, "conversation": "{ID}", "initiator": true, "action": "end with error", "code": 7, "by": "a", "reason": "r", "command": "c"}}',
+    events.GroupNoted("orders", 7, "KeyError", "Order", True, "a", "r"): '{"event": "GROUP_NOTED", "service": "orders", "at": 7, "exception": "KeyError", "type": "Order", "mended": true, "by": "a", "reason": "r"}',
+    events.TransactionAborting("orders", 7, "t", "a", "r"): '{"event": "TRANSACTION_ABORTING", "service": "orders", "at": 7, "transactional_id": "t", "by": "a", "reason": "r"}',
     events.RedriveStop("rd-1", 7, "a", "r"): '{"event": "REDRIVE_STOP", "redrive": "rd-1", "at": 7, "by": "a", "reason": "r"}',
+    events.ForwardingBegan("emea", 7, (0, 1)): '{"event": "FORWARDING_BEGAN", "cluster": "emea", "at": 7, "partitions": [0, 1]}',
+    events.ForwardingEnded("emea", 7, (1,)): '{"event": "FORWARDING_ENDED", "cluster": "emea", "at": 7, "partitions": [1]}',
+    events.ClusterAway("emea", 7, "no broker"): '{"event": "CLUSTER_AWAY", "cluster": "emea", "at": 7, "why": "no broker"}',
+    events.ClusterBack("emea", 9, 7): '{"event": "CLUSTER_BACK", "cluster": "emea", "at": 9, "since": 7}',
+    events.NotForwarded("emea", 7, "credit"): '{"event": "NOT_FORWARDED", "cluster": "emea", "at": 7, "service": "credit"}',
 }  # fmt: skip
 COUNTED: list[tuple[ToolEvent, str]] = [
     (events.RedriveStarted("rd-1", 7, "a", "r", {"open": 2}, 2), '{"event": "REDRIVE_STARTED", "redrive": "rd-1", "at": 7, "by": "a", "reason": "r", "outcomes": {"open": 2}, "letters": 2}'),

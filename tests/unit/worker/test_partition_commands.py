@@ -11,8 +11,7 @@ from conversations import Service
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
-from conversations.protocol.command import Command, End, Switch, Tick, encode_command, to_partition
-from conversations.protocol.topics import COMMANDS
+from conversations.protocol.command import Command, End, Switch, Tick, encode_command, to_partition, topic_for
 from conversations.scheduler import Inline
 from conversations.stores.memory import MemoryStores
 from conversations.testing.reading import dead_letters
@@ -40,7 +39,7 @@ def worker(broker: MemoryBroker) -> Iterator[Worker]:
 @pytest.fixture
 def tell(broker: MemoryBroker, worker: Worker) -> Callable[[Command], Partition]:
     def told(command: Command) -> Partition:
-        broker.append_keyed("desk", COMMANDS, command.key.encode(), encode_command(command))
+        broker.append_keyed("desk", topic_for(command), command.key.encode(), encode_command(command))
         until(lambda: worker.step() or worker.counts.commands, pause=0)
         return worker.partitions[0]
 

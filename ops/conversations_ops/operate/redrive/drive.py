@@ -6,8 +6,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from enum import StrEnum
 from functools import partial
+from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.errors import LogError, NotAccepted
@@ -29,30 +29,31 @@ from conversations.protocol.events import (
     encode_tool_event,
 )
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.parked import NEEDED, Decision, Parked, resolution
-from conversations.protocol.topics import events_topic
+from conversations.protocol.parked import Decision, Parked, resolution
+from conversations.protocol.topics import DECISIONS, events_topic
 from conversations_ops.operate.events import understood
-from conversations_ops.operate.parked import parked_in
-from conversations_ops.operate.redrive.journal import Entry, Journal
-from conversations_ops.operate.redrive.outcomes import OF_EVENT, Outcome, count
+from conversations_ops.operate.notes import note
+from conversations_ops.operate.redrive.journal import Entry, Journal, TakenOver
+from conversations_ops.operate.redrive.outcomes import OF_EVENT, End, Outcome, count
 from conversations_ops.operate.redrive.plan import Plan, PlannedLetter
+from conversations_ops.operate.redrive.selection import group_of
 from conversations_ops.operate.state import PATIENCE as READING
-from conversations_ops.operate.state import tables
 
 PATIENCE = 60.0
 """Seconds that a run waits for the next answer. Then the run ends."""
 PROGRESS = 2.0
 """Seconds between two progress events."""
+TOGETHER = 0.05
+"""Letters of so many seconds are given back together, so that a high rate does not wait for the journal at each letter."""
+MANY = 500
+"""Maximum number of letters that are given back together."""
 
 
-class End(StrEnum):
-    """How a redrive ended."""
+class Stop(NamedTuple):
+    """Who lets a run end, and why."""
 
-    DONE = "done"
-    STOPPED = "stopped"
-    CANARY_FAILED = "canary failed"
-    NO_NEWS = "no news"
-    """No answer: the service does not run, its queue is off, or the handler asked for a later attempt."""
+    by: str
+    reason: str
 
 
 class Drive:
@@ -63,22 +64,28 @@ class Drive:
         plan: the letters, and the pace.
         journal: outcomes of earlier runs; this run adds its outcomes.
         decision: who asked for the redrive, and why.
+        find: returns the messages that are parked now.
         tell: called after each new outcome, with the number of letters for each outcome.
     """
 
     def __init__(
-        self, kafka: Kafka, plan: Plan, journal: Journal, decision: Decision, tell: Callable[[dict[str, int]], None]
+        self,
+        kafka: Kafka,
+        plan: Plan,
+        journal: Journal,
+        decision: Decision,
+        find: Callable[[], Iterable[Parked]],
+        tell: Callable[[dict[str, int]], None],
     ) -> None:
         self.kafka, self.plan, self.decision = kafka, plan, decision
-        self._journal, self._tell = journal, tell
-        done = journal.read()
-        known = {it.letter: done.get(it.letter, Entry(Outcome.OPEN)) for it in plan.letters}
-        self.outcomes = {letter: entry.outcome for letter, entry in known.items()}
-        self._known = dict(self.outcomes)
-        self._commands = {entry.command: letter for letter, entry in known.items() if entry.command}
+        self._journal, self._find, self._tell = journal, find, tell
+        self.outcomes = {it.letter: Outcome.OPEN for it in plan.letters}
+        self._known: Mapping[str, Entry] = {}
+        """What earlier runs have written."""
+        self._commands: dict[str, str] = {}
         """Letter of each command, by the id of the command."""
-        self._found: dict[str, Parked] = {}
-        self._stopped = False
+        self._found: Mapping[str, Parked] = {}
+        self._stopped: Stop | None = None
         self._news = self._told = time.monotonic()
 
     def run(self) -> End:
@@ -87,29 +94,63 @@ class Drive:
         Raises:
             LogError: Kafka cannot be read or written.
         """
+        try:
+            self._journal.begin(self.decision.by, self.decision.reason, _now())
+            self._recall()
+            return self._run()
+        except TakenOver:
+            return End.TAKEN_OVER
+
+    def _recall(self) -> None:
+        """Take what earlier runs have written."""
+        entries = self._journal.history.entries
+        self._known = {letter: entries.get(letter, Entry(Outcome.OPEN)) for letter in self.outcomes}
+        self.outcomes = {letter: entry.outcome for letter, entry in self._known.items()}
+        self._commands = {entry.command: letter for letter, entry in self._known.items() if entry.command}
+
+    def _run(self) -> End:
         services = sorted({it.service for it in self.plan.letters})
         topic = events_topic(self.kafka.namespace)
         with ExitStack() as stack:
             # If an earlier run sent commands, read all events, because answers may have come after the earlier run ended.
             since = None if self._commands else ends_of(self.kafka, partitions_of(self.kafka, [topic]))
             self._follower = stack.enter_context(Follower(self.kafka, [topic], since=since))
-            self._producers = {service: CommandProducer(self.kafka, service) for service in services}
+            self._producers = {service: CommandProducer(self.kafka, service, DECISIONS) for service in services}
             for producer in self._producers.values():
                 stack.callback(producer.close)
             if self._commands:
                 self._take(understood(self._follower.to_the_end(READING)), stops=False)
-            self._find(services)
+            self._compare()
             self._publish(partial(RedriveStarted, letters=len(self.plan.letters)))
             end = End.STOPPED
             try:
                 end = self._drive()
+            except TakenOver:
+                end = End.TAKEN_OVER
+            except BaseException as error:
+                self._stopped = Stop(self.decision.by, f"the run was interrupted ({type(error).__name__})")
+                raise
+            else:
+                self._note_mended(end)
             finally:
-                self._publish(partial(RedriveEnded, end=end.value))
+                if end is not End.TAKEN_OVER:  # the other run tells how the redrive goes on
+                    self._publish_end(end)
         return end
 
+    def _note_mended(self, end: End) -> None:
+        about = group_of(self.plan.selector)
+        handled = sum(it is Outcome.HANDLED for it in self.outcomes.values())
+        if end is End.DONE and about is not None and handled and Outcome.BACK not in self.outcomes.values():
+            note(self.kafka, about, self.decision.by, f"{self.plan.redrive}: {self.decision.reason}", mended=True)
+
+    @property
+    def stopped(self) -> Stop | None:
+        """Who let the run end, and why; None if nobody did."""
+        return self._stopped
+
     def halt(self) -> None:
-        """Let the run end soon, as if it were asked to stop. Another thread may call this."""
-        self._stopped = True
+        """Let the run end soon, as if it were asked to stop, because its process ends. Another thread may call this."""
+        self._stopped = self._stopped or Stop(self.decision.by, "the process of the run ended")
 
     def _drive(self) -> End:
         if not self._await_sent():
@@ -131,27 +172,29 @@ class Drive:
 
     def _await_sent(self) -> bool:
         """Wait for the answers to commands of an earlier run. Return False if a canary letter failed."""
-        before = sum(it is Outcome.BACK for it in self._known.values())
+        before = sum(it.outcome is Outcome.BACK for it in self._known.values())
         while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped and self._has_news():
             self._look(0.1)
         failed = sum(it is Outcome.BACK for it in self.outcomes.values()) - before
         return not failed or sum(it is Outcome.HANDLED for it in self.outcomes.values()) >= self.plan.care.canary
 
     def _try_one(self, letter: PlannedLetter) -> Outcome:
-        self._give(letter)
+        self._give([letter])
         while not self.outcomes[letter.letter].final and not self._stopped and self._has_news():
             self._look(0.1)
         return self.outcomes[letter.letter]
 
     def _rest(self, letters: Sequence[PlannedLetter]) -> End:
         pause, due = 1 / self.plan.care.rate, time.monotonic()
-        for letter in letters:
+        together = max(1, min(MANY, int(self.plan.care.rate * TOGETHER)))
+        for at in range(0, len(letters), together):
+            some = letters[at : at + together]
             while (wait := due - time.monotonic()) > 0 and not self._stopped:
                 self._look(min(wait, 0.1))
             if self._stopped:
                 return End.STOPPED
-            due = max(due, time.monotonic()) + pause
-            self._give(letter)
+            due = max(due, time.monotonic()) + pause * len(some)
+            self._give(some)
             self._look(0)
         while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped:
             if not self._has_news():
@@ -164,11 +207,9 @@ class Drive:
 
     # -- giving back -------------------------------------------------------------------------------------------------
 
-    def _find(self, services: Iterable[str]) -> None:
+    def _compare(self) -> None:
         """Read the parked messages, and record the letters that changed after the plan was made. Changed letters are not given back."""
-        for service in services:
-            for number, table in tables(self.kafka, service, NEEDED).items():
-                self._found |= {it.letter: it for it in parked_in(table, self.kafka, service, number)}
+        self._found = {it.letter: it for it in self._find() if it.letter in self.outcomes}
         for letter in self.plan.letters:
             it = self._found.get(letter.letter)
             changed = it is None or not it.held or it.ticket != letter.ticket
@@ -179,20 +220,18 @@ class Drive:
                 # Both commands have the same ticket, so only one of them takes effect.
                 self.outcomes[letter.letter] = Outcome.OPEN
 
-    def _give(self, letter: PlannedLetter) -> None:
-        it = self._found.get(letter.letter)
-        if it is None or self.outcomes[letter.letter] is not Outcome.OPEN:
-            return
-        command = resolution(it, self.decision, os.urandom(16), _now())
-        name = uuid_text(command.command_id)
-        self._commands[name] = letter.letter
-        self.outcomes[letter.letter] = Outcome.SENT
-        self._journal.note(letter.letter, Outcome.SENT, name)
-        try:
-            self._producers[it.service].append(it.key.encode(), encode_command(command))
-        except NotAccepted as error:
-            self._journal.note(letter.letter, Outcome.OPEN)
-            raise LogError(str(error)) from error
+    def _give(self, letters: Iterable[PlannedLetter]) -> None:
+        found = [self._found[it.letter] for it in letters if self.outcomes[it.letter] is Outcome.OPEN]
+        commands = {it.letter: resolution(it, self.decision, os.urandom(16), _now()) for it in found}
+        names = {letter: uuid_text(command.command_id) for letter, command in commands.items()}
+        self._journal.send(names)
+        self._commands |= {name: letter for letter, name in names.items()}
+        for it in found:
+            self.outcomes[it.letter] = Outcome.SENT
+            try:
+                self._producers[it.service].append(it.key.encode(), encode_command(commands[it.letter]))
+            except NotAccepted as error:
+                raise LogError(str(error)) from error
         self._news = time.monotonic()
 
     # -- outcomes ---------------------------------------------------------------------------------------------------
@@ -205,7 +244,7 @@ class Drive:
     def _take(self, events: Iterable[Event], *, stops: bool) -> None:
         for event in events:
             if isinstance(event, RedriveStop) and event.redrive == self.plan.redrive:
-                self._stopped = self._stopped or stops
+                self._stopped = self._stopped or (Stop(event.by, event.reason) if stops else None)
             elif isinstance(event, Returned | CommandRefused):
                 self._hear(event)
 
@@ -226,6 +265,13 @@ class Drive:
         by, reason = self.decision.by, self.decision.reason
         _publish(self.kafka, event(self.plan.redrive, _now(), by, reason, count(self.outcomes)))
 
+    def _publish_end(self, end: End) -> None:
+        """Tell the end. After a stop, it has the name and the reason of who stopped the run."""
+        started = Stop(self.decision.by, self.decision.reason)
+        by, why = self._stopped if self._stopped and end is End.STOPPED else started
+        counts = count(self.outcomes)
+        _publish(self.kafka, RedriveEnded(self.plan.redrive, _now(), by, why, counts, end.value))
+
 
 def _now() -> int:
     return time.time_ns() // 1_000
@@ -239,29 +285,6 @@ def stop(kafka: Kafka, redrive: str, by: str, reason: str) -> None:
     """Ask a redrive to stop. The redrive may run on any machine.
 
     Raises:
-        LogError: Kafka did not accept the event, there is no such redrive, or the redrive has ended.
+        LogError: Kafka did not accept the event.
     """
-    last = next(iter(events_of(kafka, redrive)[-1:]), None)
-    if last is None or isinstance(last, RedriveEnded):
-        raise LogError(f"{redrive} does not run" if last is not None else f"there is no redrive {redrive}")
     _publish(kafka, RedriveStop(redrive, _now(), by, reason))
-
-
-def events_of(kafka: Kafka, redrive: str) -> list[RedriveEvent]:
-    """Return all events about a redrive so far.
-
-    Raises:
-        LogError: the events cannot be read.
-    """
-    return [event for event in all_events(kafka) if event.redrive == redrive]
-
-
-def all_events(kafka: Kafka) -> list[RedriveEvent]:
-    """Return the events about all redrives of a namespace so far.
-
-    Raises:
-        LogError: the events cannot be read.
-    """
-    with Follower(kafka, [events_topic(kafka.namespace)]) as follower:
-        found = understood(follower.to_the_end(PATIENCE))
-    return [event for event in found if isinstance(event, RedriveEvent)]

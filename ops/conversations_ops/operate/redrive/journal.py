@@ -1,18 +1,31 @@
-"""The journal of a plan: a file next to the plan file. It has the outcome of each letter, so that a stopped redrive can be resumed."""
+"""The journal of a redrive: records of the operators topic. They have each run and the outcome of each letter, so that any machine can resume a redrive.
+
+Theory of operation. A run begins with a record that names it, and owns the redrive until the record of another run follows. Before a run gives
+letters back, it writes that it does, and reads its records back. If another run began before these records, the run has lost the redrive: it ends, and
+gives nothing back. Else the other run reads these records when it begins. So the log decides, and two machines never give the same letter
+back without knowing it. The key of a record has its run, so that compaction keeps all runs, and a run that has lost cannot replace what its
+successor wrote. This holds without transactions, so an operator needs no right but to read and write the topic.
+"""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Self
 
-from conversations.errors import DeclarationError
+from conversations.config import Kafka
+from conversations.kafka.pen import Pen
+from conversations_ops.operate.operators_topic import Written, encoded, existing, written
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.plan import PlannedLetter
+
+REDRIVE = "redrive"
+"""The first part of the keys of all records about redrives."""
+RUN, LETTER = "run", "letter"
+
+
+class TakenOver(Exception):
+    """Another run has begun, so this run must not give back any letter."""
 
 
 class Entry(NamedTuple):
@@ -20,68 +33,97 @@ class Entry(NamedTuple):
 
     outcome: Outcome
     command: str = ""
-    """Id of the command that gave the letter back; empty if the letter was not given back."""
+    """Id of the command whose answer is awaited; empty if none is."""
 
 
-class Journal:
-    """A file with one line for each letter that is given back, and one line for each outcome."""
+class History:
+    """What the runs of a redrive have written, in the order of the log."""
 
-    def __init__(self, plan: Path, redrive: str) -> None:
-        self.path = plan.with_name(f"{redrive}.journal")
+    def __init__(self, redrive: str) -> None:
+        self.redrive = redrive
+        self.run = ""
+        """The run that owns the redrive; empty if it was never started."""
+        self.entries: dict[str, Entry] = {}
 
-    @property
-    def exists(self) -> bool:
-        """True if the plan was started before."""
-        return self.path.exists()
+    def take(self, records: Iterable[Written]) -> None:
+        """Take records of the topic. Records about other things are left out, and records of a run that has lost the redrive."""
+        for it in records:
+            match it.key.split("/", 4):
+                case [_, self.redrive, kind, run] if kind == RUN and it.fields:
+                    self.run = run
+                case [_, self.redrive, kind, run, letter] if kind == LETTER and run == self.run:
+                    self._note(letter, it.fields)
 
-    def begin(self) -> None:
-        """Create the file, which marks the plan as started.
-
-        If the file exists, add a line break, because a crash may have cut off its last line.
-        """
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write("\n" if file.tell() else "")
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Begin, and run a block in this process alone: two runs of one plan would try two canaries at once. The end of a process ends it.
-
-        Raises:
-            DeclarationError: another process of this machine carries the plan out, or the file cannot be written.
-        """
-        with ExitStack() as stack:
-            try:
-                self.begin()
-                file = stack.enter_context(self.path.open("a", encoding="utf-8"))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise DeclarationError(f"{self.path.stem} runs already, in another process of this machine") from None
-            except OSError as error:
-                raise DeclarationError(f"{self.path}: {error.strerror}") from error
-            yield
-
-    def read(self) -> dict[str, Entry]:
-        """Return the last outcome and the last command of each letter. Lines that a crash cut off are left out."""
-        found: dict[str, Entry] = {}
-        if self.exists:
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                try:
-                    entry = json.loads(line)
-                except ValueError:
-                    continue
-                before = found.get(entry["letter"])
-                command = entry["command"] or (before.command if before is not None else "")
-                found[entry["letter"]] = Entry(Outcome(entry["outcome"]), command)
-        return found
+    def _note(self, letter: str, fields: Mapping[str, object]) -> None:
+        outcome = str(fields.get("outcome"))
+        if outcome in set(Outcome):
+            self.entries[letter] = Entry(Outcome(outcome), str(fields.get("command", "")))
 
     def is_over(self, letters: Iterable[PlannedLetter]) -> bool:
         """Return True if each of the letters has its final outcome, so that no run can change anything."""
-        done = self.read()
-        return all(it.letter in done and done[it.letter].outcome.final for it in letters)
+        return all(it.letter in self.entries and self.entries[it.letter].outcome.final for it in letters)
 
-    def note(self, letter: str, outcome: Outcome, command: str = "") -> None:
-        """Append an entry, and return when it is on the disk."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"letter": letter, "outcome": outcome.value, "command": command}) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+
+class Journal:
+    """Writes what a run does. Use it in a ``with`` block.
+
+    Args:
+        kafka: the cluster and namespace.
+        history: what earlier runs have written before the offset ``since``.
+        since: offset in the operators topic.
+
+    Raises:
+        LogError: the topic is missing, or cannot be read.
+    """
+
+    def __init__(self, kafka: Kafka, history: History, since: int) -> None:
+        self.history = history
+        self._run = os.urandom(8).hex()
+        self._pen = Pen(kafka, existing(kafka), lambda records: history.take(written(records)), since)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._pen.__exit__(*exc)
+
+    def begin(self, by: str, reason: str, at: int) -> None:
+        """Begin the run. Afterwards ``history`` has everything that earlier runs have written. ``at`` is in microseconds since 1970.
+
+        Raises:
+            LogError: the topic cannot be written or read.
+            TakenOver: another run began after this one.
+        """
+        name = _key(self.history.redrive, RUN, self._run)
+        self._pen.append(encoded([(name, {"by": by, "reason": reason, "at": at})]))
+        self._check()
+
+    def send(self, commands: Mapping[str, str]) -> None:
+        """Write that letters will be given back by commands, and return when this run may append the commands.
+
+        Args:
+            commands: ids of the commands, by letter.
+
+        Raises:
+            LogError: the topic cannot be written or read.
+            TakenOver: another run began, so the letters must not be given back.
+        """
+        self._pen.append(encoded(self._record(letter, Outcome.SENT, command) for letter, command in commands.items()))
+        self._check()
+
+    def note(self, letter: str, outcome: Outcome) -> None:
+        """Begin to write an outcome. It is written when the next ``send`` returns, and at the end of the ``with`` block."""
+        self._pen.begin(encoded([self._record(letter, outcome)]))
+
+    def _record(self, letter: str, outcome: Outcome, command: str = "") -> tuple[str, Mapping[str, str]]:
+        name = _key(self.history.redrive, LETTER, self._run, letter)
+        return name, {"outcome": outcome.value, "command": command}
+
+    def _check(self) -> None:
+        self._pen.read_back()
+        if self.history.run != self._run:
+            raise TakenOver
+
+
+def _key(*parts: str) -> str:
+    return "/".join((REDRIVE, *parts))

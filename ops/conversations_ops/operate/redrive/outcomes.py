@@ -1,4 +1,4 @@
-"""Outcomes of letters that were given back. The owners of their dialogs report the outcomes."""
+"""Outcomes of letters that were given back, which the owners of their dialogs report; and how a redrive ends."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ class Outcome(StrEnum):
     def final(self) -> bool:
         """True if the outcome cannot change any more."""
         return self not in (Outcome.OPEN, Outcome.SENT)
+
+
+class End(StrEnum):
+    """How a redrive ended."""
+
+    DONE = "done"
+    STOPPED = "stopped"
+    CANARY_FAILED = "canary failed"
+    NO_NEWS = "no news"
+    """No answer: the service does not run, its queue is off, or the handler asked for a later attempt."""
+    TAKEN_OVER = "taken over"
+    """Another run of the same redrive began."""
 
 
 OF_EVENT: Mapping[str, Outcome] = {

@@ -1,4 +1,4 @@
-"""A redrive plan: the letters that matched at one moment, and the pace. Operators read the plan file before they start the redrive."""
+"""A redrive plan: the letters that matched at one moment, and the pace."""
 
 from __future__ import annotations
 
@@ -82,12 +82,13 @@ def plan_of(
 
 def to_json(plan: Plan) -> str:
     """Write a plan as JSON."""
-    return json.dumps({"version": VERSION, **_plain(plan)}, indent=2) + "\n"
+    return json.dumps(plain(plan), indent=2) + "\n"
 
 
-def _plain(plan: Plan) -> dict[str, Any]:
+def plain(plan: Plan) -> dict[str, Any]:
+    """Return a plan as values of JSON."""
     return {
-        **plan._asdict(), "selector": plan.selector._asdict(), "care": plan.care._asdict(),
+        "version": VERSION, **plan._asdict(), "selector": plan.selector._asdict(), "care": plan.care._asdict(),
         "letters": [it._asdict() for it in plan.letters],
     }  # fmt: skip
 
@@ -120,7 +121,20 @@ def from_json(text: str) -> Plan:
         DeclarationError: the text is not a plan, or another version of this program wrote it.
     """
     try:
-        fields = json.loads(text)
+        return plan_from(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise DeclarationError(f"{NO_PLAN}: it is not JSON: {error}") from error
+    except RecursionError:
+        raise DeclarationError(f"{NO_PLAN}: it is nested too deeply") from None
+
+
+def plan_from(fields: Any) -> Plan:
+    """Return a plan of the values of ``plain``. The values are changed.
+
+    Raises:
+        DeclarationError: the values are not a plan, or another version of this program wrote them.
+    """
+    try:
         if isinstance(fields, dict) and fields.get("version", VERSION) != VERSION:
             raise DeclarationError("another version of this program made the plan: make a new plan with this version")
         _check_names("the file", Plan, fields, "version")
@@ -137,12 +151,8 @@ def from_json(text: str) -> Plan:
         )
         _check(plan)
         return plan
-    except json.JSONDecodeError as error:
-        raise DeclarationError(f"{NO_PLAN}: it is not JSON: {error}") from error
     except (ValueError, TypeError) as error:
         raise DeclarationError(f"{NO_PLAN}: {error!s:.500}") from error
-    except RecursionError:
-        raise DeclarationError(f"{NO_PLAN}: it is nested too deeply") from None
 
 
 def _check_names(what: str, kind: type[Plan | Selector | Care | PlannedLetter], found: object, *more: str) -> None:

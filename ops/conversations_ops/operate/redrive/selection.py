@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from conversations.protocol.parked import Parked
+from conversations_ops.operate.notes import About
 from conversations_ops.operate.open_letters import OpenLetter
 
 WHAT = 200
@@ -43,6 +44,12 @@ class Selector(NamedTuple):
             and self.since <= it.since
             and (not self.until or it.since < self.until)
         )
+
+
+def group_of(selector: Selector) -> About | None:
+    """Return the group that a selector chooses; None if it chooses more or less than a group."""
+    about = About(selector.service, selector.exception, selector.type)
+    return about if all(about) and selector == Selector(*about) else None
 
 
 class By(StrEnum):

@@ -1,9 +1,10 @@
-"""What a person may decide about a failed message: try it again, edit it, skip it, or end its dialog."""
+"""What a person may decide about a failed message: try it again, edit it, skip it, or end its dialog. And notes on groups."""
 
 from __future__ import annotations
 
 import difflib
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
@@ -12,6 +13,7 @@ from conversations.protocol.codes import POISON
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
 from conversations_ops.operate.decisions import decide, not_json
+from conversations_ops.operate.notes import About, note
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.read_model.letters import parked_letter
 from conversations_ops.web.desk import Desk
@@ -33,6 +35,7 @@ _DONE = {
 def routes(desk: Desk, pages: Pages) -> APIRouter:
     """Return the decisions about failed messages."""
     router = APIRouter()
+    _notes(desk, router)
 
     @router.get("/letters/{name}/edit")
     def form(request: Request, name: str) -> Response:
@@ -150,3 +153,23 @@ def _diff(old: str | None, new: str) -> list[tuple[str, str]]:
                 *((" ", it) for it in before[b - CONTEXT : b]),
             ]
     return [*found[:2_000], *([(" ", f"… {len(found) - 2_000:,} more lines")] if len(found) > 2_000 else [])]
+
+
+def _notes(desk: Desk, router: APIRouter) -> None:
+    @router.post("/groups/note")
+    def noted(
+        request: Request,
+        service: Annotated[str, Form(max_length=128)],
+        exception: Annotated[str, Form(max_length=500)] = "",
+        what: Annotated[str, Form(max_length=500)] = "",
+        mended: Annotated[str, Form(max_length=3)] = "",
+        reason: Reason = "",
+    ) -> Response:
+        session, about = session_of(request), About(service, exception, what)
+
+        def act() -> None:
+            note(desk.kafka, about, session.user.name, reason.strip(), mended=bool(mended))
+
+        desk.carry_out(session, reason, act)
+        query = urlencode({"service": service, "exception": exception, "what": what})
+        return RedirectResponse(f"/letters/of?{query}", 303)

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from conversations_ops.operate.open_letters import Request as Wish
-from conversations_ops.operate.open_letters import close, kept_letter
+from conversations_ops.operate.open_letters import close
 from conversations_ops.operate.reasons import WHY
+from conversations_ops.read_model.detached import kept_letter
 from conversations_ops.read_model.letters import PAGE, open_groups, open_letters
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
@@ -36,7 +37,8 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     @router.post("/detached/{name}/discard")
     def discard(request: Request, name: str, reason: Annotated[str, Form(max_length=500)] = "") -> Response:
         session = session_of(request)
-        kept = kept_letter(desk.kafka, name)
+        with desk.live.file() as file:
+            kept = kept_letter(desk.kafka, file, name)
         if kept is None or not kept.is_open or kept.letter.foreign:
             raise HTTPException(404, f"{name[:200]} is no open letter. Somebody may have closed it already.")
 

@@ -21,7 +21,7 @@ from conversations_ops.read_model.events import events_of
 from conversations_ops.read_model.letters import letters_of
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.hidden import events_for, letters_for, sides_for
+from conversations_ops.web.hidden import events_for, letters_for, queues_for, sides_for
 from conversations_ops.web.picture import SHOWN, picture
 from conversations_ops.web.rendering import Pages, clock, session_of
 from conversations_ops.why.causes import causes
@@ -88,7 +88,10 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             except LookupError as error:
                 raise HTTPException(404, str(error)) from error
         user = session_of(request).user
-        facts = replace(facts, sides=sides_for(user, facts.sides), letters=letters_for(user, facts.letters))
+        shown = dict(zip(facts.queues, queues_for(user, list(facts.queues.values())), strict=True))
+        facts = replace(
+            facts, sides=sides_for(user, facts.sides), letters=letters_for(user, facts.letters), queues=shown
+        )
         found = causes(facts, clock)
         return pages.page(request, "why.html", name=facts.sides[0].name, causes=found)
 

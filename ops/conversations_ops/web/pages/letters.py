@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -13,16 +12,15 @@ from conversations.bodies import JSON
 from conversations.errors import LogError
 from conversations.protocol.codes import POISON
 from conversations.protocol.parked import Parked
-from conversations_ops.operate.open_letters import OpenLetter, letter_at
+from conversations_ops.operate.open_letters import OpenLetter
 from conversations_ops.operate.reasons import WHY
-from conversations_ops.read_model.letters import Kept, Waits, Wanted, groups, heads, kept_letters, parked_letter
+from conversations_ops.read_model.detached import newest_of
+from conversations_ops.read_model.groups import noted_groups
+from conversations_ops.read_model.letters import Waits, Wanted, heads, kept_letters, parked_letter
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.hidden import failed_for, letters_for
 from conversations_ops.web.rendering import Pages, session_of
-
-EARLIER = 4
-"""Number of letters with the same name before the newest one that are read for the stack of a failure."""
 
 
 def routes(desk: Desk, pages: Pages) -> APIRouter:
@@ -32,12 +30,12 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     @router.get("/letters")
     def letters(request: Request, service: str = "") -> Response:
         with desk.live.file() as file:
-            found = groups(file, Waits.PERSON, service)
+            found = noted_groups(file, service)
             names = service_names(file)
         return pages.page(
             request,
             "letters.html",
-            groups=[failed_for(session_of(request).user, it) for it in found],
+            groups=[it._replace(group=failed_for(session_of(request).user, it.group)) for it in found],
             service=service,
             services=names,
         )
@@ -54,7 +52,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         wanted = Wanted(Waits.PERSON, service, exception, what, (since, after))
         with desk.live.file() as file:
             found = heads(file, wanted)
-            of = [it for it in groups(file, Waits.PERSON, service) if (it.exception, it.what) == (exception, what)]
+            of = [it for it in noted_groups(file, service) if (it.group.exception, it.group.what) == (exception, what)]
         return pages.page(
             request,
             "group.html",
@@ -62,7 +60,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             service=service,
             exception=exception,
             what=what,
-            group=of[0] if of else None,
+            noted=of[0] if of else None,
         )
 
     @router.get("/letters/{name}")
@@ -74,7 +72,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             raise HTTPException(404, f"There is no letter {name[:200]}.")
         bytes_of, trouble = None, ""
         try:
-            bytes_of = _bytes_of(desk, kept)
+            bytes_of = newest_of(desk.kafka, kept)
         except LogError as error:
             trouble = str(error)
         user = session_of(request).user
@@ -95,17 +93,6 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         return pages.page(request, "retries.html", letters=seen, service=service, services=names)
 
     return router
-
-
-def _bytes_of(desk: Desk, kept: Sequence[Kept]) -> OpenLetter | None:
-    """Return the newest of the letters with one name. It has the stack of the last failure, which an earlier one of them may have."""
-    found: OpenLetter | None = None
-    for it in kept[: -1 - EARLIER : -1]:
-        read = letter_at(desk.kafka, it.service, it.partition, it.at_offset)
-        found = read if found is None else found._replace(stack=read.stack if read else "")
-        if found is None or found.stack or not it.exception:
-            break
-    return found
 
 
 def _text(body: bytes) -> str | None:

@@ -7,7 +7,8 @@ from fastapi.responses import Response
 
 from conversations_ops.read_model.status import cause, statuses
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.rendering import Pages, clock
+from conversations_ops.web.hidden import statuses_for
+from conversations_ops.web.rendering import Pages, clock, session_of
 
 
 def routes(desk: Desk, pages: Pages) -> APIRouter:
@@ -17,7 +18,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     @router.get("/")
     def overview(request: Request) -> Response:
         with desk.live.file() as file:
-            found = statuses(file)
+            found = statuses_for(session_of(request).user, statuses(file))
         services = [{"it": it, "cause": cause(it, clock), "link": _link(it.service, it)} for it in found]
         return pages.page(
             request, "overview.html", services=services, people=sum(it.needs_person for it in found),

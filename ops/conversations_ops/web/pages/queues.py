@@ -15,6 +15,7 @@ from conversations_ops.printable import counted
 from conversations_ops.read_model.queues import queues
 from conversations_ops.read_model.status import statuses
 from conversations_ops.web.desk import Desk
+from conversations_ops.web.hidden import queues_for, statuses_for
 from conversations_ops.web.pages.decisions import WAIT
 from conversations_ops.web.rendering import Pages, session_of
 
@@ -26,13 +27,13 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     @router.get("/queues")
     def every(request: Request) -> Response:
         with desk.live.file() as file:
-            found = statuses(file)
+            found = statuses_for(session_of(request).user, statuses(file))
         return pages.page(request, "queues.html", services=found)
 
     @router.get("/queues/{service}")
     def one(request: Request, service: str) -> Response:
         with desk.live.file() as file:
-            found = queues(file, service)
+            found = queues_for(session_of(request).user, queues(file, service))
         if not found:
             raise HTTPException(404, f"There is no service {service[:128]}.")
         try:

@@ -1,4 +1,4 @@
-"""Redrives: make a plan, start it, see its progress, stop it, continue it."""
+"""Redrives: make a plan, start it, see its progress, stop it, resume it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
 from conversations.errors import DeclarationError, LogError
-from conversations.protocol.events import RedriveEvent, decode_event
 from conversations_ops.operate.redrive.drive import stop
-from conversations_ops.operate.redrive.known import Known, known
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.plan import Care
 from conversations_ops.operate.redrive.selection import Selector
-from conversations_ops.read_model.events import redrive_events
+from conversations_ops.read_model.redrives import plan as plan_of
+from conversations_ops.read_model.redrives import redrive, redrives, refuse_stopped
 from conversations_ops.web.desk import Desk
 from conversations_ops.web.rendering import Pages, session_of
 
-LOST = 10.0
-"""Seconds without news after which a redrive does not run any more. One that runs tells its progress every two seconds."""
 Reason = Annotated[str, Form(max_length=500)]
 
 
@@ -30,12 +27,9 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
 
     @router.get("/redrives")
     def every(request: Request) -> Response:
-        found = {it.redrive: it for it in _known(desk)}
-        waiting = [name for name in desk.redrives.plans() if name not in found]
-        return pages.page(
-            request, "redrives.html", redrives=sorted(found.values(), key=lambda it: it.started, reverse=True), waiting=waiting,
-            final=[it.value for it in Outcome if it.final], lost=LOST * 1_000_000,
-        )  # fmt: skip
+        with desk.live.file() as file:
+            found = redrives(file)
+        return pages.page(request, "redrives.html", redrives=[(it, it.state(_now())) for it in reversed(found)])
 
     @router.post("/redrives")
     def plan(
@@ -69,30 +63,41 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
 def _one(desk: Desk, pages: Pages, router: APIRouter) -> None:
     @router.get("/redrives/{name}")
     def one(request: Request, name: str) -> Response:
-        made = desk.redrives.plan(name)
-        found = next((it for it in _known(desk) if it.redrive == name), None)
-        if made is None and found is None:
+        made, trouble = None, "Its plan is in a file of an older release."
+        with desk.live.file() as file:
+            found = redrive(file, name)
+            try:
+                made = plan_of(file, name)
+            except DeclarationError as error:
+                trouble = f"Its plan cannot be read: {error}"
+        if found is None:
             raise HTTPException(404, f"There is no redrive {name[:40]}.")
-        total = found.letters if found is not None and found.letters else len(made.letters) if made is not None else 0
-        outcomes = dict(found.outcomes) if found is not None else {Outcome.OPEN.value: total}
-        over = sum(outcomes.get(it.value, 0) for it in Outcome if it.final)
+        total = found.letters or (len(made.letters) if made is not None else 0)
+        over = sum(found.outcomes.get(it.value, 0) for it in Outcome if it.final)
         return pages.page(
-            request, "redrive.html", name=name, made=made, found=found, total=total, outcomes=outcomes, over=over,
-            runs=desk.redrives.runs(name) or (found is not None and found.end is None and not _is_lost(found)), was_started=made is not None and desk.redrives.was_started(name),
-        )  # fmt: skip
-
-
-def _is_lost(it: Known) -> bool:
-    """Return True if the process that carried out a redrive has ended without a word, so that somebody must continue it."""
-    return time.time() - it.news / 1_000_000 > LOST
+            request,
+            "redrive.html",
+            name=name,
+            made=made,
+            trouble=trouble,
+            found=found,
+            state=found.state(_now()),
+            total=total,
+            over=over,
+        )
 
 
 def _acting(desk: Desk, router: APIRouter) -> None:
     @router.post("/redrives/{name}/start")
     def start(request: Request, name: str, reason: Reason = "") -> Response:
-        session, made = session_of(request), desk.redrives.plan(name)
+        session = session_of(request)
+        try:
+            with desk.live.file() as file:
+                made = plan_of(file, name)
+        except DeclarationError as error:
+            raise HTTPException(409, f"The plan of {name[:40]} cannot be read: {error}") from error
         if made is None:
-            raise HTTPException(404, f"This console has no plan {name[:40]}. Continue it where it was made.")
+            raise HTTPException(404, f"There is no plan {name[:40]}.")
         desk.carry_out(session, reason, lambda: desk.redrives.start(made, session.user.name, reason.strip()))
         return RedirectResponse(f"/redrives/{made.redrive}", 303)
 
@@ -101,6 +106,8 @@ def _acting(desk: Desk, router: APIRouter) -> None:
         session = session_of(request)
 
         def act() -> tuple[str, str]:
+            with desk.live.file() as file:
+                refuse_stopped(file, name)
             stop(desk.kafka, name, session.user.name, reason.strip())
             return "good", "The redrive was asked to stop. Messages that were given back are still handled."
 
@@ -108,8 +115,5 @@ def _acting(desk: Desk, router: APIRouter) -> None:
         return RedirectResponse("/redrives" if not name.startswith("rd-") else f"/redrives/{name[:40]}", 303)
 
 
-def _known(desk: Desk) -> list[Known]:
-    with desk.live.file() as file:
-        told = redrive_events(file)
-    found = (decode_event(it) for it in told)
-    return known(it for it in found if isinstance(it, RedriveEvent))
+def _now() -> int:
+    return time.time_ns() // 1_000

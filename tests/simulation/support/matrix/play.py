@@ -24,11 +24,12 @@ from conversations.protocol.command import (
     Report,
     Send,
     encode_command,
+    topic_for,
 )
 from conversations.protocol.contract import Resend
 from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
 from conversations.protocol.states import State
-from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import endpoints
 from tests.simulation.support import records
@@ -336,7 +337,7 @@ class Run(AbstractContextManager["Run"]):
             self.sim.clock.now(),
             operations,
         )
-        self.sim.broker.append_keyed(service, COMMANDS, key.encode(), encode_command(command))
+        self.sim.broker.append_keyed(service, topic_for(command), key.encode(), encode_command(command))
 
     def decide(self, decision: str) -> None:
         """Let an operator decide about everything that failed and waits."""

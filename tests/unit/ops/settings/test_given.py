@@ -110,7 +110,7 @@ def test_what_contradicts_itself_is_told_with_its_places(file: Path) -> None:
         given().worker_settings()
     file.write_text("")
     with pytest.raises(DeclarationError, match=r"--setting: limits.body_bytes: body_bytes is at most"):
-        given(["limits.body_bytes=2 MB", "worker.batch=1"]).worker_settings()
+        given(["limits.body_bytes=200 MB", "worker.batch=1"]).worker_settings()
     with pytest.raises(DeclarationError, match=r"--setting: brake.dialogs: a brake: dialogs is from 1"):
         given(["brake.dialogs=1_000_000"]).worker_settings()
 

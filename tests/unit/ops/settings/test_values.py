@@ -24,7 +24,7 @@ def test_what_is_written_down_is_read_again(name: str) -> None:
         ("worker.patience", "0 s", timedelta(0)), ("worker.patience", "250 ms", timedelta(seconds=0.25)),
         ("worker.step", "2 min", timedelta(minutes=2)), ("limits.body_bytes", "500_000", 500_000), ("limits.body_bytes", "500 kB", 500_000),
         ("limits.held_bytes", "1.5 MiB", 1_572_864), ("worker.batch", "1_000", 1_000), ("worker.rollbacks", "never", None),
-        ("brake.share", "0", 0.0), ("brake.share", "0.25", 0.25), ("worker.brake", "off", False), ("worker.brake", "on", True),
+        ("brake.share", "0", 0.0), ("brake.share", "0.25", 0.25), ("worker.brake", "off", False), ("worker.brake", "on", True), ("worker.log_format", "json", "json"),
     ],
 )  # fmt: skip
 def test_times_and_sizes_have_units(name: str, text: str, value: Any) -> None:
@@ -42,7 +42,7 @@ def test_times_and_sizes_have_units(name: str, text: str, value: Any) -> None:
         ("limits.body_bytes", "0", "at least 1 B"), ("worker.batch", "5 s", "a whole number"), ("worker.batch", "1.5", "a whole number"),
         ("worker.batch", "0", "at least 1"), ("worker.batch", "never", "a whole number"), ("worker.batch", "²", "a whole number"),
         ("brake.share", "50 %", "from 0 to 1"), ("brake.share", "1.5", "from 0 to 1"), ("brake.share", "nan", "from 0 to 1"),
-        ("worker.brake", "yes", "on or off"), ("worker.brake", "never", "on or off"), ("worker.rollbacks", "", "a whole number"),
+        ("worker.brake", "yes", "on or off"), ("worker.brake", "never", "on or off"), ("worker.rollbacks", "", "a whole number"), ("worker.log_format", "xml", "text or json"),
     ],
 )  # fmt: skip
 def test_a_wrong_unit_or_type_is_told_with_a_right_one(name: str, text: str, why: str) -> None:

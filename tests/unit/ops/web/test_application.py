@@ -12,10 +12,9 @@ import pytest
 from fastapi.routing import APIRoute
 
 from conversations import Kafka
-from conversations.errors import DeclarationError
-from conversations_ops.operate.redrive.journal import Journal
-from conversations_ops.operate.redrive.plan import Care, Plan, PlannedLetter, to_json
+from conversations_ops.operate.redrive.plan import Care, Plan, PlannedLetter
 from conversations_ops.operate.redrive.selection import Selector
+from conversations_ops.operate.redrive.stored import records_of
 from conversations_ops.read_model.live import Live
 from conversations_ops.web.application import application
 from conversations_ops.web.desk import LOG_INS, Desk
@@ -39,7 +38,7 @@ class Web:
         self.users.add("ann", Role.OPERATOR, WORD)
         self.users.add("ben", Role.VIEWER, WORD)
         live = Live(NOWHERE, directory / "model")
-        self.desk = Desk(NOWHERE, live, self.users, None, Redrives(live, directory))
+        self.desk = Desk(NOWHERE, live, self.users, None, Redrives(live))
         self.guard: Guard = application(self.desk)
 
     def session(self, name: str) -> str:
@@ -192,7 +191,10 @@ def test_a_redrive_without_news_can_be_continued(web: Web) -> None:
     ann, name = web.session("ann"), "rd-abcdef01"
     letters = (PlannedLetter("desk.queue-0-7", "desk", 3, "ValueError", 0),)
     plan = Plan(name, "n", "now", "ann", Selector("desk", "ValueError", "Task"), Care(3, 20.0, 3), letters)
-    (web.directory / f"{name}.json").write_text(to_json(plan))
+    with web.desk.live.file() as file, file.transaction() as connection:
+        for offset, (key, fields) in enumerate(records_of(plan, "a")):
+            connection.execute("INSERT INTO operators VALUES (?, ?, ?)", (key, offset, json.dumps(fields)))
+    assert b"planned" in web.ask(f"/redrives/{name}", token=ann).body
     now = time.time_ns() // 1_000
     for offset, at in enumerate((now, now - 20_000_000)):
         told = {
@@ -214,17 +216,6 @@ def test_a_redrive_without_news_can_be_continued(web: Web) -> None:
         runs = offset == 0
         assert (b"/stop" in page, b"/start" in page) == (runs, not runs)
         assert (b"no news" in page, b"no news" in every) == (not runs, not runs)
-
-
-def test_two_processes_do_not_carry_out_one_plan(tmp_path: Path) -> None:
-    one, two = (Journal(tmp_path / "rd-1.json", "rd-1") for _ in range(2))
-    with one.alone(), pytest.raises(DeclarationError, match="rd-1 runs already"), two.alone():
-        pass
-    with two.alone():
-        pass
-    (tmp_path / "rd-2.journal").mkdir()
-    with pytest.raises(DeclarationError, match="directory"), Journal(tmp_path / "rd-2.json", "rd-2").alone():
-        pass
 
 
 def test_a_comparison_of_many_lines_that_look_alike_is_quick_and_shows_each_change() -> None:

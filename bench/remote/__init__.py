@@ -1,0 +1,1 @@
+"""Measures dialogs between two clusters, beside one cluster and beside MirrorMaker 2."""

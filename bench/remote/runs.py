@@ -1,0 +1,179 @@
+"""One round: the same messages to a service on the same cluster, to a service on another cluster, and through MirrorMaker 2."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from bench import topics
+from bench.children import Child, RunFailed
+from bench.latencies import curve, summary
+from bench.remote.ground import (
+    AWAY,
+    HOME,
+    TEXT,
+    Brokers,
+    Sizes,
+    appended,
+    commands,
+    envelopes,
+    ids,
+    pace,
+    per_second,
+    plain,
+)
+from bench.remote.mirror import mirroring
+from bench.remote.services import ITEMS, SINK, SOURCE, Arrivals, Item, sink, source
+from bench.topics import Filling
+from bench.workload import PARTITIONS
+from conversations import Client, Kafka
+from conversations.kafka.admin import add_route, apply
+from conversations.protocol.routes import Cluster
+from conversations.protocol.topics import QUEUE, service_topic
+
+Found = dict[str, Any]
+Records = Callable[[range], Iterator[Filling]]
+
+
+def services(brokers: Brokers, sizes: Sizes, space: str, *, remote: bool) -> Found:
+    """Send items to the sink, on the same cluster or on the other one.
+
+    Raises:
+        RunFailed: a process failed, or an item was lost, repeated or out of order.
+    """
+    here, there = brokers.here, brokers.there if remote else brokers.here
+    _declare(here, there, space)
+    with ExitStack() as stack:
+        children = {
+            SOURCE: stack.enter_context(brokers.child("services", SOURCE, space, here)),
+            SINK: stack.enter_context(brokers.child("services", SINK, space, there)),
+        }
+        if remote:
+            children[AWAY] = stack.enter_context(brokers.child("forwarding", AWAY, space, here, there))
+            children[HOME] = stack.enter_context(brokers.child("forwarding", HOME, space, there, here))
+        for child in children.values():
+            child.await_start()
+        names = [Client.new_id() for _ in range(sizes.dialogs)]
+        with Client(source(), Kafka(here, namespace=space)) as client:
+            openings = [(name, Item(n=0, sent=time.time(), text=TEXT)) for name in names]
+            failed = [it for it in client.begin_dialogs(SINK, ITEMS, openings) if it.error is not None]
+        if failed:
+            raise RunFailed(f"{len(failed)} dialogs did not begin: {failed[0].error}")
+        return _measured(brokers, sizes, here, lambda numbers: commands(space, names, numbers), children)
+
+
+def mirror(brokers: Brokers, sizes: Sizes, topic: str) -> Found:
+    """Send the same items through a mirrored topic: from a plain producer to a plain consumer.
+
+    Raises:
+        Unavailable: there is no MirrorMaker.
+        RunFailed: a process failed, or an item was lost or out of order.
+    """
+    for bootstrap in (brokers.here, brokers.there):
+        _create(bootstrap, topic)
+    names = ids(sizes.dialogs)
+    waiting = f"{topic}-waiting"
+    for bootstrap in (brokers.here, brokers.there):
+        _create(bootstrap, waiting)
+    topics.fill(brokers.here, plain(waiting, names, range(sizes.waiting)))
+    with ExitStack() as stack:
+        process = stack.enter_context(mirroring(brokers.here, brokers.there, f"{topic}.*", brokers.directory))
+        _await_records(brokers, brokers.there, waiting, sizes.waiting)
+        caught_up = per_second(brokers.there, waiting, sizes.waiting)
+        reader = stack.enter_context(brokers.child("reading", SINK, topic, brokers.there, topic))
+        reader.await_start()
+        topics.fill(brokers.here, plain(topic, names, range(sizes.dialogs)))
+        used = _cpu_of_group(process.pid)
+        found = _measured(brokers, sizes, brokers.here, lambda numbers: plain(topic, names, numbers), {SINK: reader})
+        found["forwarder_cpu_us"] = round(1e6 * (_cpu_of_group(process.pid) - used) / (sizes.messages + sizes.timed))
+    return {**found, "caught_up_per_second": round(caught_up)}
+
+
+def catching_up(brokers: Brokers, count: int, space: str, profile: str = "") -> Found:
+    """Let envelopes wait in the transmission topic, and then start a forwarder. ``profile`` is a file for its profile.
+
+    Raises:
+        RunFailed: the forwarder failed, or an envelope was lost or repeated.
+    """
+    _declare(brokers.here, brokers.there, space)
+    topics.fill(brokers.here, envelopes(space, ids(1_000), range(count)))
+    arguments = [profile] if profile else []
+    with brokers.child("forwarding", AWAY, space, brokers.here, brokers.there, *arguments) as forwarder:
+        forwarder.await_start()
+        brokers.until(lambda: forwarder.ask("figures")["envelopes"] >= count, "not every envelope was carried")
+        told = forwarder.ask("figures")
+    rate = per_second(brokers.there, service_topic(space, SINK, QUEUE), count)
+    return {
+        "caught_up_per_second": round(rate),
+        "caught_up_cpu_us": round(1e6 * told["cpu_seconds"] / count, 1),
+        "transactions": told["transactions"],
+    }
+
+
+def _declare(here: str, there: str, space: str) -> None:
+    home, away = Kafka(here, namespace=space), Kafka(there, namespace=space)
+    apply(home, [source().declaration()], PARTITIONS, 1)
+    apply(away, [sink(Arrivals()).declaration()], PARTITIONS, 1)
+    if here != there:
+        add_route(home, SINK, Cluster(AWAY, there, space, PARTITIONS), 1)
+        add_route(away, SOURCE, Cluster(HOME, here, space, PARTITIONS), 1)
+
+
+def _measured(brokers: Brokers, sizes: Sizes, bootstrap: str, records: Records, children: dict[str, Child]) -> Found:
+    """Send as fast as possible, then at a rate. The first item of each dialog has been sent."""
+    reader = children[SINK]
+
+    def arrive(count: int) -> Found:
+        brokers.until(lambda: reader.ask("figures")["count"] >= count, f"fewer than {count} items have arrived")
+        told = reader.ask("figures")
+        if told["wrong"] or told["count"] != count:
+            raise RunFailed(f"{told['count']} items instead of {count} have arrived, {told['wrong']} not in order")
+        return told
+
+    first, second = sizes.dialogs, sizes.dialogs + sizes.messages
+    arrive(first)
+    between = [children[name] for name in (AWAY, HOME) if name in children]
+    used = sum(child.ask("figures")["cpu_seconds"] for child in between)
+    begin = time.time()
+    topics.fill(bootstrap, records(range(first, second)))
+    seconds = arrive(second)["last"] - begin
+    pace(bootstrap, records(range(second, second + sizes.timed)), sizes.rate)
+    arrive(second + sizes.timed)
+    took = reader.ask("took", count=sizes.timed)["took"]
+    found = {"per_second": round(sizes.messages / seconds), "latency": summary(took), "curve_ms": curve(took)}
+    if between:
+        used = sum(child.ask("figures")["cpu_seconds"] for child in between) - used
+        found["forwarder_cpu_us"] = round(1e6 * used / (sizes.messages + sizes.timed))
+    return found
+
+
+def _create(bootstrap: str, topic: str) -> None:
+    """Create a topic in which the broker notes the time of each append."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    new = NewTopic(topic, PARTITIONS, 1, config={"message.timestamp.type": "LogAppendTime"})
+    for future in admin.create_topics([new]).values():
+        future.result()
+
+
+def _await_records(brokers: Brokers, bootstrap: str, topic: str, count: int) -> None:
+    brokers.until(lambda: appended(bootstrap, topic) >= count, f"{topic} has fewer than {count} records")
+
+
+def _cpu_of_group(group: int) -> float:
+    """Return the processor seconds of the processes of a group."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(fields[2]) == group:
+            found += int(fields[11]) + int(fields[12])
+    return found / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,133 @@
+"""Services on two clusters, with real forwarder processes that are killed: the whole command line."""
+
+import json
+import re
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+from uuid import uuid4
+
+import pytest
+
+from conversations import Client, Kafka
+from conversations_ops.broker import EmbeddedBroker
+from tests.acceptance.services import counting
+from tests.acceptance.support.command_line import PROGRAM, SERVICES, Running, conversations, environment
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
+DIALOGS, LENGTH, KILLS = 40, 25, 6
+
+
+@pytest.fixture
+def there() -> Iterator[Kafka]:
+    with EmbeddedBroker() as broker:
+        yield Kafka(broker.bootstrap, namespace=f"t{uuid4().hex[:10]}")
+
+
+class Forwarding:
+    """A ``conversations forward`` in the background. At the end of the ``with`` block it is killed."""
+
+    def __init__(self, kafka: Kafka, cluster: str, out: Path) -> None:
+        command = [str(PROGRAM), "forward", cluster, *where(kafka), "--health", "0", "--json"]
+        self.log = out / f"forward-{cluster}-{uuid4().hex[:6]}.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=SERVICES, env=environment(out), stdout=subprocess.PIPE, stderr=log
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def metric(self, name: str) -> float:
+        """Return a metric that the forwarder serves now."""
+        (address,) = re.findall(r"metrics (http://[\d.:]+/metrics)", self.log.read_text())
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            page = answer.read().decode()
+        (found,) = re.findall(rf'^conversations_forwarder_{name}{{cluster="emea"}} (\S+)$', page, re.MULTILINE)
+        return float(found)
+
+
+def where(kafka: Kafka) -> list[str]:
+    return ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
+
+
+def told(kafka: Kafka, out: Path, *arguments: str, code: int = 0) -> str:
+    done = conversations(*arguments, *where(kafka), out=out)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def lines(out: Path, name: str) -> list[list[str]]:
+    path = out / name
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_dialogs_cross_two_clusters_while_forwarders_are_killed(kafka: Kafka, there: Kafka, tmp_path: Path) -> None:
+    told(kafka, tmp_path, "apply", "counting:source", "--partitions", "2")
+    told(there, tmp_path, "apply", "counting:sink", "--partitions", "3")
+    namespace = ("--its-namespace", there.namespace)
+    assert "service sink is on cluster emea" in told(
+        kafka, tmp_path, "route", "add", "sink", "--cluster", "emea", "--at", there.bootstrap, *namespace
+    )
+    told(there, tmp_path, "route", "add", "source", "--cluster", "home", "--at", kafka.bootstrap, "--its-namespace", kafka.namespace)  # fmt: skip
+    assert "emea" in told(kafka, tmp_path, "route", "list")
+    assert "no route to a cluster 'apac'; it has emea" in told(kafka, tmp_path, "forward", "apac", code=2)
+    with (
+        Running(kafka, tmp_path, "counting:source"),
+        Running(there, tmp_path, "counting:sink"),
+        Client(counting.source, kafka) as client,
+        Forwarding(there, "home", tmp_path),
+    ):
+        waits_for_a_forwarder(kafka, tmp_path, client)
+        for kill in range(KILLS):
+            for _ in range(DIALOGS // KILLS):
+                with client.begin_dialog("sink", counting.COUNTING) as dialog:
+                    for n in range(LENGTH):
+                        dialog.send(counting.Number(n=n, of=LENGTH))
+            with Forwarding(kafka, "emea", tmp_path), Forwarding(kafka, "emea", tmp_path):
+                # They are killed in the middle of the work.
+                until(lambda kill=kill: len(lines(tmp_path, "totals")) > kill, "a dialog ends", 60)  # type: ignore[misc]
+        with Forwarding(kafka, "emea", tmp_path) as last:
+            began = KILLS * (DIALOGS // KILLS) + 1
+            until(lambda: len(lines(tmp_path, "totals")) == began, "all dialogs end", 90)
+            assert last.metric("partitions") == 4
+            assert last.metric("envelopes_total") > 0
+            assert last.metric("away_seconds") == 0
+            last.process.send_signal(signal.SIGTERM)
+            out, _ = last.process.communicate(timeout=30)
+            assert last.process.returncode == 0, last.log.read_text()
+            assert b'"cluster": "emea"' in out
+    assert not (tmp_path / "disorder").exists(), "nothing is repeated, lost or out of order"
+    assert told(kafka, tmp_path, "transmission", "list").startswith("everything that the services of")
+    assert {tuple(counts) for _, *counts in lines(tmp_path, "totals")} == {(str(LENGTH), str(LENGTH))}
+
+
+def waits_for_a_forwarder(kafka: Kafka, out: Path, client: Client) -> None:
+    """What was sent is listed with the reason, and with a number of tries that grows."""
+    with client.begin_dialog("sink", counting.COUNTING) as dialog:
+        for n in range(LENGTH):
+            dialog.send(counting.Number(n=n, of=LENGTH))
+
+    def waiting() -> list[dict[str, Any]]:
+        found = json.loads(told(kafka, out, "transmission", "list", "--dialog", dialog.id, "--json"))
+        return list(found["transmissions"])
+
+    first = until(lambda: it if len(it := waiting()) == LENGTH and it[0]["tries"] >= 1 else [], "it is tried again", 60)
+    assert [it["number"] for it in first] == list(range(LENGTH))
+    assert {(it["service"], it["peer"], it["cluster"], it["type"]) for it in first} == {
+        ("source", "sink", "emea", "Number")
+    }
+    assert all(it["reason"].startswith("route to emea: no forwarder runs, next try in ") for it in first), first[0][
+        "reason"
+    ]
+    text = told(kafka, out, "transmission", "list", "--service", "source", "--limit", "2")
+    assert "2 envelopes not acknowledged, the oldest for " in text
+    assert f"; {LENGTH - 2} more (--limit lists more)" in text

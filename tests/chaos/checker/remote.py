@@ -1,0 +1,206 @@
+"""``python -m tests.chaos.checker.remote --bootstrap HOST:PORT --bootstrap HOST:PORT --records DIR``: judges a chaos run of two clusters.
+
+It compares the committed notes of both sides of each dialog, from the topics of both clusters. The initiator has noted which items it said, and
+the target has noted each item that it handled, in the transaction in which it replied. So each item must be noted by the target, and
+each reply by the initiator: once, in order, with the text that the sender gave it. The dialogs must have ended without an error, and
+no service may have a dead letter. Exit codes are the checker's.
+
+The figures tell what the network and the forwarders have done to the envelopes: it reads the transmission topics and the queues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.checker.__main__ import CLEAN, KAFKA, USAGE, VIOLATED
+from tests.chaos.checker.avro import KINDS
+from tests.chaos.checker.reader import Unreachable, read
+from tests.chaos.checker.records import Record
+
+Message = tuple[str, str, int]
+"""Id of the dialog, ``item`` or ``reply``, and the number."""
+HEAD = 17
+"""Bytes of the header of an envelope that are the id of the dialog, and the side that sent it."""
+SHOWN = 50
+"""Violations that are listed of each kind."""
+
+
+@dataclass
+class Finding:
+    """What is wrong, by heading, and the figures."""
+
+    wrong: dict[str, list[Message]] = field(default_factory=dict)
+    figures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def clean(self) -> bool:
+        """True if nothing is wrong."""
+        return not any(self.wrong.values())
+
+    @property
+    def line(self) -> str:
+        """The figures, and at the end the counts of what is wrong."""
+        facts = [f"{name} {count:,}" for name, count in self.figures.items()]
+        return " · ".join(facts) + " · " + ", ".join(f"{name} {len(found):,}" for name, found in self.wrong.items())
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        listed = {name: found[:SHOWN] for name, found in self.wrong.items()}
+        return {"clean": self.clean, "line": self.line, "figures": self.figures, "wrong": listed}
+
+
+@dataclass
+class Notes:
+    """What the handlers of both clusters have noted."""
+
+    told: Counter[Message] = field(default_factory=Counter)
+    handled: Counter[Message] = field(default_factory=Counter)
+    order: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Numbers of each direction, in the order in which they were handled."""
+    damaged: list[Message] = field(default_factory=list)
+    over: Counter[str] = field(default_factory=Counter)
+    errors: list[Message] = field(default_factory=list)
+
+    def take(self, note: Mapping[str, Any]) -> None:
+        """Take one note. A target that has handled an item has said the reply."""
+        dialog = note["dialog"]
+        if "told" in note:
+            self.told.update((dialog, "item", n) for n in range(*note["told"]))
+        for kind in ("item", "reply"):
+            if kind in note:
+                message = dialog, kind, note[kind]
+                self.handled[message] += 1
+                self.order[dialog, kind].append(note[kind])
+                if note["digest"] not in _digests(*message):
+                    self.damaged.append(message)
+        if "item" in note:
+            self.told[dialog, "reply", note["item"]] += 1
+        self.over[dialog] += "over" in note
+        if "error" in note:
+            self.errors.append((dialog, "error", note["error"]))
+
+
+def _digests(dialog: str, kind: str, n: int) -> set[str]:
+    """Return the digests of the texts that the message may have: its own words, a few times or very many times."""
+    unit = sha256(f"{dialog} {kind} {n}".encode()).hexdigest()
+    small = sha256((unit * (1 + n % 4)).encode()).hexdigest()[:16]
+    return {small} if unit[:2] > "0f" else {small, sha256((unit * 80_000).encode()).hexdigest()[:16]}
+
+
+def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
+    """Compare what was said with what was handled; the records are those of both clusters."""
+    notes, journey, letters = Notes(), Journey(), list[Message]()
+    for record in records:
+        if record.topic == plan["notes"]:
+            notes.take(json.loads(record.value or b""))
+        elif record.topic.endswith(".dead-letter"):
+            letters.append((record.topic, "letter", record.offset))
+        else:
+            journey.take(record)
+    dialogs = [name for names in plan["dialogs"].values() for name in names]
+    wanted = {(name, kind, n) for name in dialogs for kind in ("item", "reply") for n in range(plan["length"])}
+    return Finding(
+        {
+            "lost": sorted((notes.told.keys() | wanted) - notes.handled.keys()),
+            "twice": sorted(it for counts in (notes.told, notes.handled) for it, count in counts.items() if count > 1),
+            "out of order": [(*way, b) for way, numbers in notes.order.items() for a, b in pairwise(numbers) if b < a],
+            "undecided": [(name, "over", notes.over[name]) for name in dialogs if notes.over[name] != 1] + notes.errors + letters,
+            "delivered though damaged": notes.damaged,
+            "never said": sorted(notes.handled.keys() - wanted),
+        },
+        {"dialogs": len(dialogs), "messages": len(notes.handled), **journey.figures()},
+    )  # fmt: skip
+
+
+class Journey:
+    """The messages in the transmission topics, and what came of them in the queues."""
+
+    def __init__(self) -> None:
+        self._sent: Counter[tuple[bytes, int]] = Counter()
+        self._came: Counter[tuple[bytes, int]] = Counter()
+        self._highest: dict[bytes, int] = defaultdict(lambda: -1)
+        self._late = self._unreadable = 0
+
+    def take(self, record: Record) -> None:
+        """Take a record of a transmission topic or of a queue: its header says which envelope it is."""
+        header = next((value for name, value in record.headers if name == "dialog"), None)
+        if header is None or len(header) < HEAD + 2:
+            self._unreadable += 1
+            return
+        if header[HEAD] != 2 * KINDS["MESSAGE"]:
+            return
+        way, number = header[:HEAD], _number(header[HEAD + 1 :])
+        if record.topic.endswith(".transmission"):
+            self._sent[way, number] += 1
+            return
+        self._came[way, number] += 1
+        if self._came[way, number] == 1 and number < self._highest[way]:
+            self._late += 1
+        self._highest[way] = max(self._highest[way], number)
+
+    def figures(self) -> dict[str, int]:
+        """Return what happened on the way."""
+        return {
+            "transmitted": self._sent.total(), "transmitted again": self._sent.total() - len(self._sent),
+            "lost on the way": (self._sent - self._came).total(), "came again": self._came.total() - len(self._came),
+            "came late": self._late, "unreadable": self._unreadable,
+        }  # fmt: skip
+
+
+def _number(data: bytes) -> int:
+    """Decode the first integer of Avro in the data."""
+    found = 0
+    for at, byte in enumerate(data):
+        found |= (byte & 127) << 7 * at
+        if byte < 128:
+            break
+    return found >> 1 ^ -(found & 1)
+
+
+def topics(plan: Mapping[str, Any], cluster: str) -> list[str]:
+    """Name the topics that are read on a cluster."""
+    other = next(name for name in plan["clusters"] if name != cluster)
+    space, service = plan["namespace"], plan["services"][cluster]
+    return [
+        plan["notes"],
+        f"{space}.{service}.dead-letter",
+        f"{space}.{service}.queue",
+        f"{space}.{other}.transmission",
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check a run and print the finding; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.chaos.checker.remote", description="Judge a chaos run of two clusters from their topics."
+    )
+    parser.add_argument(
+        "--bootstrap", required=True, action="append", help="brokers of a cluster, in the order of plan.json"
+    )
+    parser.add_argument("--records", required=True, type=Path, help="directory with plan.json")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    options = parser.parse_args(arguments)
+    try:
+        plan = json.loads((options.records / "plan.json").read_text(encoding="utf-8"))
+        wheres = zip(options.bootstrap, plan["clusters"], strict=True)
+        records = (it for where, cluster in wheres for it in read(where, topics(plan, cluster)).records)
+        found = judge(plan, records)
+    except (OSError, ValueError, KeyError, Unreachable) as error:
+        sys.stderr.write(f"{error!r}\n")
+        return KAFKA if isinstance(error, Unreachable) else USAGE
+    sys.stdout.write(json.dumps(found.plain(), indent=2) if options.json else found.line)
+    sys.stdout.write("\n")
+    return CLEAN if found.clean else VIOLATED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""What a forwarder tells while it works, while the other cluster is away, and at its end; and its connections."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from conversations import Client, Kafka
+from conversations.kafka import forwarder as forwarding_module
+from conversations.kafka.forwarder import Forwarder
+from conversations.kafka.ownership import forwarded_partitions
+from conversations_ops.broker import EmbeddedBroker
+from conversations_ops.operate.events import told
+from tests.integration.kafka.test_forwarder import (
+    _records,
+    begin,
+    forwarding,
+    here,
+    joined,
+    working,
+)
+from tests.support.waiting import until
+
+__all__ = ["here"]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+ESTABLISHED = "01"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def there(broker: EmbeddedBroker) -> Kafka:
+    return Kafka(broker.bootstrap, namespace=f"t{uuid4().hex[:10]}")
+
+
+def events(kafka: Kafka) -> list[tuple[str, dict[str, object]]]:
+    """Return the events of forwarders, the oldest first."""
+    names = ("FORWARDING_BEGAN", "FORWARDING_ENDED", "CLUSTER_AWAY", "CLUSTER_BACK", "NOT_FORWARDED")
+    return [(it.name, dict(it.fields)) for part in told(kafka) for it in part if it.name in names]
+
+
+def test_a_forwarder_tells_that_the_other_cluster_is_away_and_back(
+    here: Kafka, there: Kafka, broker: EmbeddedBroker
+) -> None:
+    asker, _, emea, _ = joined(here, there, 0)
+    forwarder = Forwarder(here, emea, there)
+    with working((asker.service, here)), Client(asker.service, here) as client, forwarding(forwarder):
+        begin(client, 1, 0)
+        until(lambda: forwarder.carried.envelopes >= 2, "the envelopes are carried", 60)
+        assert forwarder.carried.bytes > forwarder.carried.envelopes
+        assert forwarder.report.condition.partitions == (0, 1, 2, 3)
+        assert not forwarder.report.condition.away_since
+        until(lambda: forwarder.report.condition.lag == 0, "everything is carried")
+        broker.kill()
+        begin(client, 1, 0)
+        until(lambda: forwarder.report.condition.away_since, "the other cluster is away", 60)
+        assert len(forwarded_partitions(here, "emea")) == 4, "a forwarder that cannot carry stays in its group"
+        before = forwarder.carried.transactions
+        broker.restart()
+        until(lambda: not forwarder.report.condition.away_since, "the other cluster is back", 60)
+        until(lambda: forwarder.carried.transactions > before, "the envelopes are carried", 60)
+        assert forwarder.carried.failures > 0
+    found = events(here)
+    names = [name for name, _ in found]
+    assert names[0] == "FORWARDING_BEGAN"
+    assert names[-1] == "FORWARDING_ENDED"
+    assert names.count("CLUSTER_AWAY") == names.count("CLUSTER_BACK") == 1, "an outage is told once"
+    away, back = (dict(found)[name] for name in ("CLUSTER_AWAY", "CLUSTER_BACK"))
+    assert away["cluster"] == back["cluster"] == "emea"
+    assert away["why"]
+    assert back["at"] > back["since"] > 0  # type: ignore[operator]
+
+
+def connections(port: int) -> set[str]:
+    """Return the own addresses of the connections that this process has to a port of this machine."""
+    mine = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            mine.add(str(entry.readlink()))
+        except OSError:
+            continue  # it was the directory itself, or was closed meanwhile
+    lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    return {
+        it[1] for it in lines if it[2].endswith(f":{port:04X}") and it[3] == ESTABLISHED and f"socket:[{it[9]}]" in mine
+    }
+
+
+def test_idle_connections_are_closed_and_a_forwarder_goes_on(
+    here: Kafka, there: Kafka, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's client opens some of them again at once. So no connection is idle for long, and none dies without a word."""
+    monkeypatch.setattr(forwarding_module, "IDLE_CONNECTION", 1_000)
+    asker, _, emea, _ = joined(here, there, 0)
+    forwarder = Forwarder(here, emea, there)
+    with working((asker.service, here)), Client(asker.service, here) as client, forwarding(forwarder):
+        for _ in range(2):
+            carried = forwarder.carried.envelopes
+            begin(client, 1, 0)
+            until(lambda carried=carried: forwarder.carried.envelopes > carried, "the envelopes are carried", 60)  # type: ignore[misc]
+            before = connections(broker.port)
+            assert before
+            until(lambda before=before: not before & connections(broker.port), "the connections are closed", 60)  # type: ignore[misc]
+        assert forwarder.carried.failures == 0
+    assert _records(there, "answerer") >= 2

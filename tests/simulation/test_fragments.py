@@ -1,0 +1,298 @@
+"""Fragments: a large message goes in several records, and its handler gets it once, whole and in its order."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from conversations import Contract, Dialog, PeerError, PoisonPolicy, Service, Then
+from conversations.config import Limits, WorkerSettings
+from conversations.ports import Out
+from conversations.protocol import rows
+from conversations.protocol.envelope import HEADER_NAME, Kind, decode, encode, header_of, tail_start
+from conversations.protocol.integrity import CRC, checksum
+from conversations.protocol.topics import QUEUE, service_topic
+from conversations.testing import Simulation
+from conversations.testing.reading import state_of, visible
+from conversations.worker import unacknowledged
+from tests.simulation.support.services import ECHO, Say
+from tests.simulation.support.two_clusters import Both, Word, begin
+
+LONG = "long" * 25
+"""A text of 100 bytes: a body in four fragments of 32 bytes."""
+
+
+def settings(**limits: int) -> WorkerSettings:
+    return WorkerSettings(
+        patience=timedelta(0),
+        revocation=timedelta(0),
+        limits=Limits(**({"fragment_bytes": 32, "body_bytes": 1_000} | limits)),
+    )
+
+
+def world(both: Both, *, far: bool = False, **more: Any) -> Simulation:
+    options: dict[str, Any] = {"settings": settings()} | more
+    return Simulation(both.here, both.there, far=["there"] if far else [], **options)
+
+
+def fragments(sim: Simulation, service: str) -> list[tuple[int, int, int]]:
+    """Return number, fragment and fragments of each MESSAGE in the queue of a service."""
+    found = [
+        decode(it.value() or b"") for it in visible(sim.broker, service_topic(sim.broker.namespace, service, QUEUE))
+    ]
+    return [
+        (it.seq, it.fragment, it.fragments) for it in found if it.kind is Kind.MESSAGE and it.prefix.contract == "Talk"
+    ]
+
+
+def left(sim: Simulation) -> list[bytes]:
+    """Return the keys of all rows of fragments."""
+    return [
+        key
+        for name in sim.broker.services
+        for table in state_of(sim.broker, name)
+        for key in table
+        if key[:1] == rows.FRAGMENT
+    ]
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_long_message_comes_whole_between_short_ones(far: bool) -> None:
+    both = Both()
+    with world(both, far=far) as sim:
+        begin(sim, "a", LONG, "b", "last")
+        sim.run()
+        sim.advance(timedelta(seconds=30))
+        assert list(both.heard.values()) == list(both.answers.values()) == [["a", LONG, "b", "last"]]
+        assert fragments(sim, "there") == [(0, 0, 1), (1, 0, 4), (2, 1, 4), (3, 2, 4), (4, 3, 4), (5, 0, 1), (6, 0, 1)]
+        assert left(sim) == []
+        sim.check_invariants()
+
+
+def test_only_a_lost_fragment_is_sent_again() -> None:
+    both = Both()
+    with world(both, far=True) as sim:
+        lost: list[int] = []
+
+        def lose(out: Out) -> bool:
+            envelope = decode(out.value or b"")
+            if envelope.seq != 2 or envelope.kind is not Kind.MESSAGE or envelope.prefix.to_service != "there" or lost:
+                return False
+            lost.append(envelope.seq)
+            return True
+
+        sim.broker.lose = lose
+        begin(sim, "a", LONG, "last")
+        sim.run()
+        sim.advance(timedelta(seconds=60))
+        assert list(both.heard.values()) == [["a", LONG, "last"]]
+        numbers = sorted(number for number, _, _ in fragments(sim, "there"))
+        assert numbers == [0, 1, 2, 3, 4, 5], "the lost one was sent twice, and arrived once"
+        sim.check_invariants()
+
+
+class Pair:
+    """A service that sends texts when told to, and one whose handler fails as long as a test wants. Both keep what they were given."""
+
+    def __init__(self, poison: PoisonPolicy | None = None, resend: Any = "automatic") -> None:
+        self.talk = Contract("Talk", sent_by_initiator=[Word], lifetime=timedelta(hours=1), resend=resend)
+        self.fails: Callable[[str], bool] = lambda text: False
+        self.heard: list[str] = []
+        self.pending: list[list[str]] = []
+        self.codes: list[int] = []
+        self.attempts = 0
+        self.source: Service[Any] = Service("source", initiates=[self.talk], accepts=[ECHO])
+        self.target: Service[Any] = Service("target", accepts=[self.talk], poison=[poison] if poison else [])
+
+        @self.source.on(Say, contract=ECHO)
+        def inlet(message: Say, dialog: Dialog[Any]) -> None:
+            speaker = dialog.group.begin_dialog("target", self.talk, related=False)
+            for text in message.text.split():
+                speaker.send(Word(text=text))
+
+        @self.source.on_error(self.talk)
+        def broken(error: PeerError, dialog: Dialog[Any]) -> None:
+            self.codes.append(error.code)
+            self.pending.append([it.body.text for it in dialog.pending])
+
+        @self.target.on(Word)
+        def hear(message: Word, dialog: Dialog[Any]) -> None:
+            self.attempts += 1
+            if self.fails(message.text):
+                raise ValueError("no")
+            self.heard.append(message.text)
+
+        @self.target.on_error()
+        def ended(error: PeerError, dialog: Dialog[Any]) -> None:
+            self.codes.append(error.code)
+
+    def world(self, *, far: bool = False, **more: Any) -> Simulation:
+        options: dict[str, Any] = {"settings": settings(), "raise_failures": False} | more
+        return Simulation(self.source, self.target, far=["target"] if far else [], **options)
+
+    def say(self, sim: Simulation, *texts: str) -> None:
+        sim.peer("web").begin_dialog("source", ECHO).send(Say(text=" ".join(texts)))
+
+
+def whole_letters(sim: Simulation, service: str) -> list[tuple[str, int, str]]:
+    """Return reason, number of fragments and body of each dead letter."""
+    return [(it.reason, it.fragments, decode(it.value).body.decode()) for it in sim.dead_letters(service)]
+
+
+def test_a_long_message_that_fails_is_tried_again_whole_and_those_behind_wait() -> None:
+    pair = Pair(PoisonPolicy(delays=[timedelta(minutes=1)] * 3))
+    pair.fails = lambda text: text == LONG and pair.attempts < 3
+    with pair.world() as sim:
+        pair.say(sim, "a", LONG, LONG + "2", "b")
+        sim.run()
+        sim.advance(timedelta(minutes=10))
+        assert pair.heard == ["a", LONG, LONG + "2", "b"]
+        assert left(sim) == []
+        sim.check_invariants()
+
+
+def test_a_long_message_survives_the_death_of_its_owner_in_the_middle() -> None:
+    pair = Pair(PoisonPolicy(delays=[timedelta(minutes=1)] * 9))
+    pair.fails = lambda text: text == LONG
+    with pair.world() as sim:
+        pair.say(sim, "a", LONG, "b")
+        sim.run()
+        assert len(left(sim)) == 3
+        sim.crash("target")
+        pair.fails = lambda text: False
+        sim.advance(timedelta(minutes=10))
+        assert pair.heard == ["a", LONG, "b"]
+        assert left(sim) == []
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("then", [Then.SKIP, Then.END_DIALOG])
+def test_the_dead_letter_of_a_long_message_is_whole(then: Then) -> None:
+    pair = Pair(PoisonPolicy(delays=[], then=then))
+    pair.fails = lambda text: text == LONG
+    with pair.world() as sim:
+        pair.say(sim, "a", LONG, "b")
+        sim.run()
+        ((reason, count, body), *_) = whole_letters(sim, "target")
+        assert (reason, count, LONG in body) == ("handler-failed", 4, True)
+        assert left(sim) == []
+        sim.check_invariants()
+
+
+def broken_in_the_middle(sim: Simulation, pair: Pair) -> None:
+    """Let the target break a dialog of which the first fragments of a message have arrived, and the rest has not."""
+    sim.broker.lose = lambda out: (it := decode(out.value or b"")).prefix.to_service == "target" and it.seq > 2
+    pair.say(sim, "a", LONG, "b")
+    sim.advance(timedelta(seconds=2))
+    assert [number for number, *_ in fragments(sim, "target")] == [0, 1, 2]
+    assert len(left(sim)) == 2
+    topic = service_topic(sim.broker.namespace, "target", QUEUE)
+    sim.broker.append(forge(sim, topic, -1, kind=Kind.ERROR, code=-8462, body=b""))
+    sim.run()
+    assert left(sim) == []
+
+
+def test_a_dialog_that_breaks_in_the_middle_of_a_message_gives_it_back_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer keeps its fragments, so the new dialog has the whole message, and nothing of it is handled twice."""
+    monkeypatch.setattr(unacknowledged, "ROW_BYTES", 1)  # each fragment has a row of its own, as large ones have
+    pair = Pair()
+    with pair.world(far=True) as sim:
+        broken_in_the_middle(sim, pair)
+        assert whole_letters(sim, "target") == []
+        sim.broker.lose = lambda _: False
+        sim.advance(timedelta(minutes=10))
+        assert pair.heard == ["a", LONG, "b"]
+        sim.check_invariants()
+
+
+def test_a_message_that_the_peer_took_only_in_part_is_pending_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unacknowledged, "ROW_BYTES", 1)
+    pair = Pair(resend="by-hand")
+    with pair.world(far=True) as sim:
+        broken_in_the_middle(sim, pair)
+        sim.broker.lose = lambda _: False
+        sim.advance(timedelta(minutes=10))
+        assert pair.pending == [[LONG, "b"]]
+        assert [(reason, count) for reason, count, _ in whole_letters(sim, "source")] == [
+            ("undeliverable", 4),
+            ("undeliverable", 1),
+        ]
+        assert pair.heard == ["a"]
+        sim.check_invariants()
+
+
+def test_fragments_of_a_sender_that_keeps_nothing_become_dead_letters_one_by_one() -> None:
+    pair = Pair(resend="off")
+    with pair.world() as sim:
+        pair.say(sim, "a", LONG)
+        sim.run()
+        topic = service_topic(sim.broker.namespace, "target", QUEUE)
+        assert pair.heard == ["a", LONG]
+        forged = forge(sim, topic, 5, fragment=0, fragments=3), forge(sim, topic, 6, fragment=1, fragments=3)
+        for out in (*forged, forge(sim, topic, -1, kind=Kind.ERROR, code=-8462, body=b"")):
+            sim.broker.append(out)
+        sim.run()
+        assert [(it.reason, it.sequence) for it in sim.dead_letters("target")] == [
+            ("held-at-end", 5),
+            ("held-at-end", 6),
+        ]
+        assert left(sim) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [{"fragment": 1, "fragments": 3}],
+        [{"fragment": 0, "fragments": 3}, {"fragment": 2, "fragments": 3}],
+        [{"fragment": 0, "fragments": 3}, {"fragment": 1, "fragments": 4}],
+        [{"fragment": 0, "fragments": 3}, {"fragment": 1, "fragments": 3, "message_type": "Other"}],
+        [{"fragment": 0, "fragments": 3}, {"fragment": 0, "fragments": 1}],
+        [{"fragment": 0, "fragments": 3}, {"fragment": 1, "fragments": 3, "body": b"x" * 2_000}],
+    ],
+)
+def test_what_is_not_the_next_fragment_breaks_the_dialog(wrong: list[dict[str, Any]]) -> None:
+    pair = Pair(resend="off")
+    with pair.world() as sim:
+        pair.say(sim, "a")
+        sim.run()
+        topic = service_topic(sim.broker.namespace, "target", QUEUE)
+        for number, fields in enumerate(wrong, 1):
+            sim.broker.append(forge(sim, topic, number, **fields))
+        sim.run()
+        assert pair.codes == [-8462, -8462], "both sides are told"
+        assert len(sim.dead_letters("target")) == len(wrong), "all bytes are kept"
+        assert left(sim) == []
+
+
+def test_too_many_bytes_of_fragments_break_the_dialog_of_the_next_message() -> None:
+    pair = Pair(PoisonPolicy(delays=[]), resend="off")
+    pair.fails = lambda text: text == LONG
+    with pair.world(settings=settings(assembled_bytes=50)) as sim:
+        pair.say(sim, "a", LONG)
+        sim.run()
+        assert pair.codes == []
+        for partition in range(6):
+            pair.say(sim, str(partition), LONG + "2")
+            sim.run()
+        assert -8462 in pair.codes
+        assert set(pair.codes) == {-8462}
+        refused = [it for it in sim.dead_letters("target") if it.reason == "breach"]
+        assert len(refused) == len(pair.codes) // 2
+        assert pair.heard.count(LONG + "2") == 6 - len(refused)
+        sim.check_invariants()
+
+
+def forge(sim: Simulation, topic: str, number: int, **fields: Any) -> Out:
+    """Return a record like the first of a queue, with this number and these fields."""
+    record = next(iter(visible(sim.broker, topic)))
+    value = encode(replace(decode(record.value() or b""), seq=number, **fields))
+    header = header_of(value, tail_start(value))
+    return Out(
+        topic,
+        record.partition(),
+        record.key(),
+        value,
+        [(HEADER_NAME, header), (CRC, checksum(header, record.key(), value))],
+    )

@@ -1,0 +1,207 @@
+"""Dialogs between two clusters: what is lost on the way is transmitted again, until it is acknowledged."""
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from conversations.durations import SECOND
+from conversations.memory.connection import MemoryConnection
+from conversations.ports import Out
+from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, encode, header_of, tail_start
+from conversations.protocol.integrity import CRC, checksum
+from conversations.protocol.topics import QUEUE, service_topic
+from conversations.testing import Simulation
+from conversations.testing.reading import visible
+from tests.simulation.support.two_clusters import Both, begin
+
+
+def world(both: Both, **more: Any) -> Simulation:
+    return Simulation(both.here, both.there, far=["there"], **more)
+
+
+def lost(sim: Simulation, to: str, *, kinds: tuple[Kind, ...] = tuple(Kind)) -> list[int]:
+    """Lose every record to a service from now on, and return the times of those with a number, in seconds."""
+    times: list[int] = []
+
+    def lose(out: Out) -> bool:
+        envelope = decode(out.value or b"")
+        if envelope.prefix.to_service != to or envelope.kind not in kinds:
+            return False
+        if envelope.seq >= 0:
+            times.append(sim.clock.now() // SECOND)
+        return True
+
+    sim.broker.lose = lose
+    return times
+
+
+def test_a_dialog_crosses_to_another_cluster_and_back() -> None:
+    both = Both()
+    with world(both) as sim:
+        begin(sim, "a", "b", "last")
+        sim.run()
+        assert list(both.heard.values()) == list(both.answers.values()) == [["a", "b", "last"]]
+        assert both.ended == set(both.heard)
+        sim.check_invariants()
+
+
+def test_the_waits_are_those_of_service_broker_and_begin_anew_with_the_first_success() -> None:
+    both = Both()
+    with world(both) as sim:
+        times = lost(sim, "there")
+        begin(sim, "a", "last")
+        sim.run()
+        sim.advance(timedelta(seconds=300))
+        assert times[0] == times[1], "both messages are sent"
+        sent = sorted(set(times))
+        assert [later - earlier for earlier, later in pairwise(sent)] == [4, 8, 16, 32, 64, 64, 64]
+        sim.broker.lose = lambda _: False
+        sim.advance(timedelta(seconds=70))
+        assert list(both.answers.values()) == [["a", "last"]]
+        assert sim.worker("here").counts.traffic.retransmitted == 8
+        begin(sim, "b", "last")
+        times = lost(sim, "there")
+        sim.run()
+        sim.advance(timedelta(seconds=20))
+        assert [later - earlier for earlier, later in pairwise(sorted(set(times)))] == [4, 8]
+
+
+def test_an_acknowledgement_of_a_part_begins_anew() -> None:
+    both = Both()
+    with world(both) as sim:
+        lost(sim, "there")
+        begin(sim, "a", "last")
+        sim.advance(timedelta(seconds=59))
+        times: list[int] = []
+
+        def lose(out: Out) -> bool:
+            envelope = decode(out.value or b"")
+            if envelope.seq != 1 or envelope.prefix.to_service != "there":
+                return False
+            times.append(sim.clock.now() // SECOND)
+            return True
+
+        sim.broker.lose = lose
+        sim.advance(timedelta(seconds=15))
+        first, second, third = sorted(set(times))
+        assert (second - first, third - second) == (4, 8), "the wait was 64 seconds before"
+
+
+def test_what_the_target_sends_is_transmitted_again() -> None:
+    both = Both()
+    with world(both) as sim:
+        lost(sim, "here", kinds=(Kind.MESSAGE, Kind.END))
+        begin(sim, "a", "last")
+        sim.advance(timedelta(seconds=30))
+        assert both.answers == {}
+        sim.broker.lose = lambda _: False
+        sim.advance(timedelta(seconds=64))
+        assert list(both.answers.values()) == [["a", "last"]]
+        assert len(both.ended) == 1
+        sim.check_invariants()
+
+
+def test_a_worker_that_has_joined_again_knows_which_services_are_on_another_cluster() -> None:
+    both = Both()
+    with world(both) as sim:
+        sim.run()
+        before = [_break(sim, name) for name in ("here", "there")]
+        begin(sim, "a")
+        sim.run()
+        assert all(sim.worker(it.service).context.connection is not it for it in before), "both have joined again"
+        for to in ("there", "here"):
+            times = lost(sim, to)
+            begin(sim, f"to-{to}")
+            sim.run()
+            assert times, "the envelopes go by the way on which they may be lost"
+            sim.broker.lose = lambda _: False
+            sim.advance(timedelta(seconds=10))
+        words = {"a", "to-there", "to-here"}
+        for said in (both.heard, both.answers):
+            assert {text for texts in said.values() for text in texts} == words
+
+
+def _break(sim: Simulation, service: str) -> MemoryConnection:
+    """Let the outcome of the next commit of a worker be unknown, and return its connection."""
+    connection = sim.worker(service).context.connection
+    assert isinstance(connection, MemoryConnection)
+    connection.broken = True
+    return connection
+
+
+def test_a_lost_error_of_the_application_is_transmitted_again() -> None:
+    both = Both()
+    with world(both) as sim:
+        lost(sim, "here", kinds=(Kind.ERROR,))
+        begin(sim, "a", "break")
+        sim.advance(timedelta(seconds=30))
+        assert both.errors == []
+        sim.broker.lose = lambda _: False
+        sim.advance(timedelta(seconds=64))
+        assert both.errors == [7]
+        sim.check_invariants()
+
+
+def test_a_closed_side_answers_each_late_message_of_another_cluster() -> None:
+    """The first answer may be lost."""
+    both = Both()
+    with world(both) as sim:
+        begin(sim, "a", "last")
+        lost(sim, "here", kinds=(Kind.ERROR,))
+        sim.run()
+        assert both.ended == set(both.heard)
+        (name,) = both.heard
+        late = _late(sim, name)
+        for _ in range(2):
+            sim.broker.append(late)
+            sim.run()
+        sim.broker.lose = lambda _: False
+        before = len(_to_here(sim))
+        sim.broker.append(late)
+        sim.run()
+        assert [it.kind for it in _to_here(sim)[before:]] == [Kind.ERROR]
+
+
+def _late(sim: Simulation, name: str) -> Out:
+    """Return a message of the initiator that comes after everything else, and that its sender keeps."""
+    topic = service_topic(sim.broker.namespace, "there", QUEUE)
+    record = next(it for part in sim.broker.topics[topic] for it in part if name.encode() in (it.key() or b""))
+    value = encode(replace(decode(record.value() or b""), seq=9))
+    header = header_of(value, tail_start(value))
+    headers = [(HEADER_NAME, header), (CRC, checksum(header, record.key(), value))]
+    return Out(topic, record.partition(), record.key(), value, headers)
+
+
+def _to_here(sim: Simulation) -> list[Envelope]:
+    return [decode(it.value() or b"") for it in visible(sim.broker, service_topic(sim.broker.namespace, "here", QUEUE))]
+
+
+def test_a_gap_breaks_no_dialog_between_clusters() -> None:
+    both = Both()
+    with world(both) as sim:
+
+        def lose(out: Out) -> bool:
+            envelope = decode(out.value or b"")
+            return envelope.kind is Kind.RESEND or (envelope.prefix.to_service == "there" and envelope.seq == 1)
+
+        sim.broker.lose = lose
+        begin(sim, "a", "b", "last")
+        sim.advance(timedelta(seconds=120))
+        assert list(both.heard.values()) == [["a"]]
+        sim.broker.lose = lambda _: False
+        sim.advance(timedelta(seconds=64))
+        assert list(both.answers.values()) == [["a", "b", "last"]]
+        assert both.errors == []
+        sim.check_invariants()
+
+
+def test_an_unreachable_peer_is_no_error_until_the_lifetime_ends() -> None:
+    both = Both()
+    with world(both) as sim:
+        lost(sim, "there")
+        begin(sim, "a")
+        sim.advance(timedelta(minutes=59))
+        assert both.errors == []
+        sim.advance(timedelta(minutes=2))
+        assert both.errors == [-8489]
