@@ -266,7 +266,7 @@ F_PARTITIONS: Final = _forwarded(
     "partitions", "partitions", "Partitions of the transmission topic that the forwarder carries.", Kind.GAUGE
 )
 F_LAG: Final = _forwarded(
-    "lag_records", "offsets", "Offsets between the positions of these partitions and their ends, as the last fetch told them.", Kind.GAUGE
+    "lag_records", "offsets", "Offsets between the positions of its partitions and their ends, also while it cannot carry.", Kind.GAUGE
 )  # fmt: skip
 F_SUCCESS: Final = _forwarded(
     "last_success_seconds", "seconds", "Time since the last transaction on the other cluster; 0 if there was none yet.", Kind.GAUGE

@@ -86,10 +86,13 @@ class Forwarder:
         self._there = there
         self._topic = transmission_topic(here.namespace, cluster.name)
         self._admin = Admin(here)
-        self._catalog = CatalogReader(there, Admin(there))
+        self._admin_there = Admin(there)
+        self._catalog = CatalogReader(there, self._admin_there)
         self._outage = Backoff(*OUTAGE)
         self._stopping = threading.Event()
         self._again_at = 0.0
+        self._left: dict[int, int] = {}
+        """For each partition that is not carried for a while, the position that it had."""
         self._destinations: dict[str, _Destination | None] = {}
         """The queues of the services that the envelopes at hand are for."""
         self.report = Report(here, cluster.name)
@@ -155,17 +158,20 @@ class Forwarder:
             carriers.pop(gone).close()
         if records:
             self._carry(records, inputs, carriers, commits)
-        self.report.look(inputs.positions, inputs.lag())
+        if inputs.positions:
+            self.report.look(inputs.positions, inputs.lag())
         if not inputs.unopened:
             self._outage.over()
             self.report.is_well()
 
     def _give_up(self, inputs: FeedInput, carriers: dict[int, Carrier]) -> None:
         """Carry nothing for a while. The partitions are opened again after it, at the positions that are there then."""
+        self._left = {number: at for number, at in self._left.items() if number in inputs.unopened} | inputs.positions
         inputs.shut()
         while carriers:
             carriers.popitem()[1].close()
-        self.report.look((), 0)
+        ends = Ends(self._here, [self._topic]).decided()
+        self.report.look((), sum(ends[self._topic, number] - at for number, at in self._left.items()))
         self._again_at = time.monotonic() + self._outage.again()
 
     def _look(self) -> Topic:
@@ -182,6 +188,19 @@ class Forwarder:
             raise LogError(f"{self._topic} cannot be read: READ on topic {self._topic} is missing")
         return topic
 
+    def _look_there(self) -> None:
+        """Check that the topic of positions is there.
+
+        Raises:
+            LogError: it is missing.
+        """
+        name = forwarded_topic(self._there.namespace)
+        with self._admin_there.request() as client:
+            if describe_topics(client, self._there, [name])[name] is None:
+                raise LogError(
+                    f"cluster {self._cluster.name} has no topic {name!r}: add a route for the answers with 'conversations route add' there"
+                )
+
     def _open(self, topic: Topic, inputs: FeedInput, carriers: dict[int, Carrier]) -> None:
         """Begin to carry the partitions that the group has assigned.
 
@@ -192,6 +211,7 @@ class Forwarder:
         new = sorted(inputs.unopened)
         with _there():
             self._catalog.read()
+            self._look_there()
             for number in new:
                 carriers[number] = Carrier(self._there, topic.id, number)
                 carriers[number].start()

@@ -49,7 +49,7 @@ class Condition(NamedTuple):
 
     partitions: tuple[int, ...] = ()
     lag: int = 0
-    """Offsets between the positions and the ends of its partitions, as the last fetch told them."""
+    """Offsets between the positions and the ends of its partitions. While it cannot carry, the positions are its last ones."""
     last_success: float = 0.0
     """Time of the last transaction, in seconds since 1970; 0 if there was none."""
     away_since: float = 0.0

@@ -56,6 +56,8 @@ class FaultyConnection(MemoryConnection):
         self._meanwhile = meanwhile
         self._lanes = lanes
         self.page = Page()
+        self._far: frozenset[str] = frozenset()
+        """The services of the other cluster, as they were last looked up."""
 
     def partitions(self, service: str) -> int | None:
         """Return the partition count of a service, or None. The broker of the simulation notes a service that is missing."""
@@ -67,11 +69,16 @@ class FaultyConnection(MemoryConnection):
     def cluster(self, service: str) -> str:
         """Return the name of the other cluster if a service lives there, seen from the service of this connection.
 
-        A connection that has not joined, or is closed, knows no routes.
+        A connection that has not joined, or is closed, knows no routes. It learns a new route when it looks at the catalog.
         """
         if self._listener is None:
             return ""
-        return FAR if (self.service in self._faulty.far) != (service in self._faulty.far) else ""
+        return FAR if (self.service in self._far) != (service in self._far) else ""
+
+    def look_at_catalog(self) -> None:
+        """Read the present services and routes."""
+        super().look_at_catalog()
+        self._far = self._faulty.far
 
     # -- partitions move ------------------------------------------------------------------------------------------
 

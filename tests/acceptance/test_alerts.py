@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from conversations import Client, Kafka
-from conversations.kafka.admin import apply
+from conversations.kafka.admin import add_route, apply
+from conversations.protocol.routes import Cluster
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.host.health import served
@@ -25,6 +26,7 @@ from conversations_ops.read_model.projector import current
 from tests.acceptance.services import counting, feeding
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.acceptance.support.command_line import ROOT, Running
+from tests.acceptance.support.forwarding import Forwarding
 from tests.acceptance.support.operator import Terminal
 from tests.acceptance.support.prometheus import ALERTS, Prometheus, prometheus
 from tests.integration.support.plain_topics import create_topic, delete_topic
@@ -83,7 +85,7 @@ def target(run: Running) -> str:
 
 def test_every_alert_is_fired_by_its_cause_and_every_panel_has_data(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    with EmbeddedBroker() as broker:
+    with EmbeddedBroker() as broker, EmbeddedBroker() as emea:
         kafka = Kafka(broker.bootstrap)
         others = [
             asker.declaration(),
@@ -93,23 +95,30 @@ def test_every_alert_is_fired_by_its_cause_and_every_panel_has_data(tmp_path: Pa
         ]
         apply(kafka, [fragile.declaration(), *others], 2, 1)
         create_topic(kafka, feeding.ORDERED)
+        joined(kafka, Kafka(emea.bootstrap))
         with (
             Client(asker, kafka) as client,
             Running(kafka, tmp_path, "fragile:fragile", "--workers", "2", "--slot", "f", *FEW) as fragiles,
             Running(kafka, tmp_path, "fragile:asker", "counting:sink", "feeding:web", "--slot", "o", *FEW) as more,
+            Forwarding(kafka, "emea", tmp_path) as forwarder,
         ):
             fragiles.ready()
             more.ready()
             night = Night(kafka, tmp_path, client)
             with console(night) as page:
-                jobs = {"conversations": [target(fragiles), target(more)], "conversations-console": [page]}
+                jobs = {
+                    "conversations": [target(fragiles), target(more)],
+                    "conversations-console": [page],
+                    "conversations-forwarders": [forwarder.target()],
+                }
                 with prometheus(tmp_path, jobs) as watch:
-                    until(lambda: len(watch.query("up == 1")) == 3, "Prometheus reads all pages")
+                    until(lambda: len(watch.query("up == 1")) == 4, "Prometheus reads all pages")
                     assert watch.firing().keys() <= {"ConversationsReadModelBehind"}, "nothing is wrong yet"
                     what_waits(night, watch)
                     panels_have_data(watch)
                     runbooks_run(night)
                     where_nothing_goes_on(night, watch)
+                    another_cluster(night, watch, emea)
                     who_is_gone(watch, fragiles)
                     commits_that_fail(night, watch)
                     fragiles.tell(signal.SIGTERM)
@@ -161,6 +170,28 @@ def where_nothing_goes_on(night: Night, watch: Prometheus) -> None:
     watch.fires("LagGrows", "fragile")
     delete_topic(night.kafka, service_topic(night.kafka.namespace, "sink", COMMANDS))
     watch.fires("PartitionSetAside", "sink")
+
+
+def joined(here: Kafka, there: Kafka) -> None:
+    """Give the service "abroad" a cluster of its own, which does not have it yet."""
+    apply(there, [counting.sink.declaration()], 2, 1)
+    add_route(here, "abroad", Cluster("emea", there.bootstrap, there.namespace, 2), 1)
+    add_route(there, "asker", Cluster("home", here.bootstrap, here.namespace, 2), 1)
+
+
+def another_cluster(night: Night, watch: Prometheus, emea: EmbeddedBroker) -> None:
+    """The other cluster does not have a service. Then its broker is killed, and more and more waits for it."""
+    night.begin("1", to="abroad")
+    watch.fires("ServiceNotThere", "")
+    emea.kill()
+
+    def waits() -> bool:
+        night.begin("1", "2", "3", to="abroad")
+        return "ConversationsForwarderBehind" in watch.firing()
+
+    until(waits, "more and more waits for the other cluster")
+    watch.fires("ForwarderBehind", "")
+    watch.fires("ClusterAway", "")
 
 
 def who_is_gone(watch: Prometheus, run: Running) -> None:

@@ -1,13 +1,10 @@
 """Services on two clusters, with real forwarder processes that are killed: the whole command line."""
 
 import json
-import re
 import signal
-import subprocess
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -15,7 +12,8 @@ import pytest
 from conversations import Client, Kafka
 from conversations_ops.broker import EmbeddedBroker
 from tests.acceptance.services import counting
-from tests.acceptance.support.command_line import PROGRAM, SERVICES, Running, conversations, environment
+from tests.acceptance.support.command_line import Running, conversations
+from tests.acceptance.support.forwarding import Forwarding, where
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -26,37 +24,6 @@ DIALOGS, LENGTH, KILLS = 40, 25, 6
 def there() -> Iterator[Kafka]:
     with EmbeddedBroker() as broker:
         yield Kafka(broker.bootstrap, namespace=f"t{uuid4().hex[:10]}")
-
-
-class Forwarding:
-    """A ``conversations forward`` in the background. At the end of the ``with`` block it is killed."""
-
-    def __init__(self, kafka: Kafka, cluster: str, out: Path) -> None:
-        command = [str(PROGRAM), "forward", cluster, *where(kafka), "--health", "0", "--json"]
-        self.log = out / f"forward-{cluster}-{uuid4().hex[:6]}.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, cwd=SERVICES, env=environment(out), stdout=subprocess.PIPE, stderr=log
-            )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def metric(self, name: str) -> float:
-        """Return a metric that the forwarder serves now."""
-        (address,) = re.findall(r"metrics (http://[\d.:]+/metrics)", self.log.read_text())
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            page = answer.read().decode()
-        (found,) = re.findall(rf'^conversations_forwarder_{name}{{cluster="emea"}} (\S+)$', page, re.MULTILINE)
-        return float(found)
-
-
-def where(kafka: Kafka) -> list[str]:
-    return ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
 
 
 def told(kafka: Kafka, out: Path, *arguments: str, code: int = 0) -> str:

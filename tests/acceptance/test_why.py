@@ -297,8 +297,11 @@ def elsewhere(night: Night, client: Client) -> None:
     assert found["next"].startswith("conversations forward emea ")
     assert night.await_cause("caller", "no-forwarder")["service"] == "caller"
     assert "faraway on cluster emea has not acknowledged" in night.await_cause(far, "unacknowledged")["says"]
-    assert re.search(
-        r"there, 1 unacknowledged, next try (now|in \d+s): start one", night.why(far)[1]["no-forwarder"]["says"]
+    tried = re.compile(r"there, 1 unacknowledged, next try (now|in \d+s): start one")
+    until(
+        lambda: tried.search(night.why(far)[1]["no-forwarder"]["says"]),
+        "the worker knows the route, and tries again",
+        pause=1,
     )
     cannot_carry(night, far, emea)
     assert night("dialogs", "cleanup", far, "--service", "caller", "--side", "initiator", "--yes", *WHY)[0] == 0

@@ -37,6 +37,8 @@ def _outcome(row: wire.Wire) -> str:
         return "no dialog begins"
     if row.reason or row.code:
         return "the dialog breaks"
+    if row.event:
+        return "refused; its sender transmits it again"
     return "accepted; see the text below the table"
 
 

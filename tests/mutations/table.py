@@ -1242,4 +1242,8 @@ MUTATIONS = (
         "558-a-restored-side-forgets-its-time",
         "tests/unit/protocol/test_endpoint.py::test_a_restored_side_does_not_transmit_again_before_its_time[30000000-30]",
     ),
+    Mutation(
+        "559-a-new-route-is-not-looked-up",
+        "tests/simulation/test_two_clusters.py::test_the_first_dialog_over_a_new_route_is_transmitted_again",
+    ),
 )

@@ -1,11 +1,13 @@
 """Dialogs between two clusters: what is lost on the way is transmitted again, until it is acknowledged."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from conversations.config import Kafka
 from conversations.durations import SECOND
+from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Out
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, encode, header_of, tail_start
@@ -13,7 +15,7 @@ from conversations.protocol.integrity import CRC, checksum
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import visible
-from tests.simulation.support.two_clusters import Both, begin
+from tests.simulation.support.two_clusters import TALK, Both, Word, begin
 
 
 def world(both: Both, **more: Any) -> Simulation:
@@ -65,6 +67,24 @@ def test_the_waits_are_those_of_service_broker_and_begin_anew_with_the_first_suc
         sim.run()
         sim.advance(timedelta(seconds=20))
         assert [later - earlier for earlier, later in pairwise(sorted(set(times)))] == [4, 8]
+
+
+def test_the_first_dialog_over_a_new_route_is_transmitted_again() -> None:
+    both = Both()
+    with world(both, now=datetime.now(UTC)) as sim:
+        far, sim.broker.far = sim.broker.far, frozenset()
+        count = sim.broker.services.pop("there")
+        assert sim.worker("here").context.destinations.partitions("here"), "it has looked at the catalog"
+        sim.broker.far, sim.broker.services["there"] = far, count
+        sim.advance(timedelta(seconds=2))
+        lost(sim, "there")
+        client = LocalClient(both.here, Kafka("memory"), MemoryCommands(sim.broker, "here"), broker=sim.broker)
+        with client.begin_dialog("there", TALK) as dialog:
+            dialog.send(Word(text="last"))
+        sim.run()
+        sim.broker.lose = lambda _: False
+        sim.advance(timedelta(seconds=10))
+        assert list(both.answers.values()) == [["last"]]
 
 
 def test_an_acknowledgement_of_a_part_begins_anew() -> None:

@@ -14,6 +14,7 @@ SHARED = {
     "tests/acceptance/test_spark.py": "spark",
     "tests/acceptance/test_chaos.py": "runs",
     "tests/acceptance/test_chaos_cluster.py": "runs",
+    "tests/acceptance/test_chaos_remote.py": "runs",
     "tests/acceptance/test_cut_off_leader.py": "runs",
     "tests/acceptance/test_doctor_cluster.py": "runs",
     "tests/hostile/test_soak.py": "runs",

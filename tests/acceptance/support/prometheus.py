@@ -25,6 +25,7 @@ SHORTER = (
     (r"for: \d+m", "for: 1s"),  # an alert must hold for two evaluations, not for minutes
     (r"oldest_wait_seconds\) > 3600", "oldest_wait_seconds) > 1"),
     (r"lag_records\) > 1000", "lag_records) > 5"),
+    (r"away_seconds\) > 60", "away_seconds) > 1"),
     (r"behind_seconds\) > 300", "behind_seconds) > 2"),
     (r"restarts_total\[15m\]\)\) > 3", "restarts_total[15m])) > 0"),
     (r"in_doubt_total\[10m\]\)\) > 5", "in_doubt_total[10m])) > 0"),

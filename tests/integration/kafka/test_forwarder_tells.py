@@ -8,12 +8,16 @@ import pytest
 
 from conversations import Client, Kafka
 from conversations.kafka import forwarder as forwarding_module
+from conversations.kafka.admin import add_route, apply
 from conversations.kafka.forwarder import Forwarder
 from conversations.kafka.ownership import forwarded_partitions
+from conversations.protocol.routes import Cluster
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.operate.events import told
 from tests.integration.kafka.test_forwarder import (
+    Asker,
     _records,
+    answerer,
     begin,
     forwarding,
     here,
@@ -74,6 +78,36 @@ def test_a_forwarder_tells_that_the_other_cluster_is_away_and_back(
     assert away["cluster"] == back["cluster"] == "emea"
     assert away["why"]
     assert back["at"] > back["since"] > 0  # type: ignore[operator]
+
+
+def test_a_forwarder_counts_what_waits_while_it_cannot_carry(here: Kafka, there: Kafka, broker: EmbeddedBroker) -> None:
+    asker, _, emea, _ = joined(here, there, 0)
+    forwarder = Forwarder(here, emea, there)
+    with working((asker.service, here)), Client(asker.service, here) as client, forwarding(forwarder):
+        begin(client, 1, 0)
+        until(lambda: forwarder.carried.envelopes >= 2 and forwarder.report.condition.lag == 0, "all is carried", 60)
+        broker.kill()
+        begin(client, 20, 0)
+        until(lambda: forwarder.report.condition.lag >= 20, "what waits is counted", 60)
+        broker.restart()
+        until(lambda: forwarder.report.condition.lag == 0, "all is carried again", 60)
+
+
+def test_a_cluster_without_a_topic_of_positions_is_told_with_the_remedy(here: Kafka, there: Kafka) -> None:
+    asker, target = Asker(), answerer(0)
+    apply(here, [asker.service.declaration()], 1, 1)
+    apply(there, [target.declaration()], 1, 1)
+    emea = Cluster("emea", there.bootstrap, there.namespace, 1)
+    add_route(here, "answerer", emea, 1)
+    forwarder = Forwarder(here, emea, there)
+    with forwarding(forwarder):
+        told = until(lambda: forwarder.trouble, "it says what is missing", 60)
+        assert (
+            told
+            == f"cluster emea has no topic '{there.namespace}.forwarded': add a route for the answers with 'conversations route add' there"
+        )
+        add_route(there, "asker", Cluster("home", here.bootstrap, here.namespace, 1), 1)
+        until(lambda: not forwarder.trouble, "it goes on by itself", 60)
 
 
 def connections(port: int) -> set[str]:
