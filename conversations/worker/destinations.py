@@ -94,9 +94,8 @@ class Destinations:
         return bool(self._cluster(service))
 
     def may_lose(self, service: str) -> bool:
-        """Return True if envelopes to a service may be lost: it lives on another cluster, or discards what it cannot open. Look it up, if it is not known."""
-        self.partitions(service)
-        return self.is_far(service) or (self._seals is not None and self._seals.of(service) is not None)
+        """Return True if envelopes to a service may be lost: it lives on another cluster, or discards what it cannot open."""
+        return self.wire(service) is not None
 
     def wire(self, service: str) -> Wire | None:
         """Return how envelopes to and from a service look on the way; None if they stay on this cluster. Look the service up, if it is not known."""

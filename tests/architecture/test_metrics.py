@@ -233,6 +233,7 @@ def test_every_metric_of_a_worker_or_a_supervisor_is_on_a_dashboard_or_in_an_ale
         "conversations_destinations_blocked",
         "conversations_feed_records_total",
         "conversations_forwarder_bytes_total",
+        "conversations_forwarder_envelopes_total",
         "conversations_forwarder_failures_total",
         "conversations_forwarder_last_success_seconds",
         "conversations_forwarder_partitions",
