@@ -48,8 +48,10 @@ from spark_jobs.audit import numbers, reports, sources, state
 from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.audit.partitions import lost, partition_faults
+from spark_jobs.errors import SourceError
+from spark_jobs.reading.clusters import Clusters, clusters
 from spark_jobs.reading.wire import Moment, Wire
-from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.command_line import Result, add_clusters, carry_out, clusters_of, kafka_of, parser_of
 
 LISTED = 100
 """Number of faults that are listed by default."""
@@ -117,23 +119,28 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--list", type=int, default=LISTED, metavar="N", help=f"maximum number of faults to list (default: {LISTED})"
     )
+    add_clusters(made)
     return made
 
 
 def audited(spark: SparkSession, options: argparse.Namespace) -> Result:
     """Run the job."""
-    return audit(spark, Wire(kafka_of(options), dict(options.option)), options.service, options.since, options.list)
+    found = clusters(Wire(kafka_of(options), dict(options.option)), clusters_of(options))
+    return audit(spark, found, options.service, options.since, options.list)
 
 
 def audit(
-    spark: SparkSession, wire: Wire, service: str | None = None, since: Moment | None = None, most: int = LISTED
+    spark: SparkSession, read: Clusters, service: str | None = None, since: Moment | None = None, most: int = LISTED
 ) -> Result:
     """Audit the records that are in Kafka now, and report the faults.
 
     Raises:
         SourceError: a topic is missing, the catalog does not know the service, or a transaction stays open.
     """
-    inputs = read_inputs(spark, wire, wire.talkers(service, None), since)
+    parts = read.parts(service, None)
+    if not parts:
+        raise SourceError(f"namespace {read.home.kafka.namespace!r} has no services: run 'conversations apply'")
+    inputs = read_inputs(spark, parts, since)
     found = transform(replace(inputs, rows=inputs.rows.localCheckpoint()))
     found = found.of(service) if service else found
     kept = found.directions.persist()

@@ -23,6 +23,7 @@ from spark_jobs.delivery_audit import audit
 from spark_jobs.dialog_metrics import summed
 from spark_jobs.dialog_metrics import transform as minutes
 from spark_jobs.reading.archived import read_archive
+from spark_jobs.reading.clusters import clusters
 from spark_jobs.reading.wire import Wire
 from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
 from spark_jobs.running.storage import Directory
@@ -68,7 +69,7 @@ def _job(spark: SparkSession, options: argparse.Namespace) -> Result:
     messages = read_archive(spark, options.directory, contract=FLIGHTS)
     counted = _metrics(read_archive(spark, options.directory)) if batches else []
     _tell("it audits all topics ...")
-    audited = audit(spark, archive.wire)
+    audited = audit(spark, clusters(archive.wire, {}))
     rows = [[row.aircraft, row.day, row.flights, row.minutes] for row in utilisation(messages).collect()]
     data = {
         "archived": sum(batch.messages for batch in batches),

@@ -80,7 +80,7 @@ def _summed(judged: DataFrame) -> DataFrame:
         F.any_value("r", ignoreNulls=True).alias("r"), F.any_value("s", ignoreNulls=True).alias("s"),
         F.any_value("successor", ignoreNulls=True).alias("successor"), F.bool_or("over").alias("over"),
         *(F.max(name).alias(name) for name in _CONSTANT), F.min("floor").alias("floor"),
-        *(F.bool_or(name).alias(name) for name in ("reborn", "cut", "traced", "error_read", "pending_error")),
+        *(F.bool_or(name).alias(name) for name in ("reborn", "cut", "traced", "error_read", "pending_error", "crosses")),
         *(F.count_if(test).alias(name) for name, test in _places().items()),
         F.sum(F.when(F.col("inside"), F.col("copies") - 1).otherwise(0)).alias("duplicates"), F.sum(gap).alias("missing"),
         F.sum(F.when(before_error, gap).otherwise(0)).alias("missing_before_error"),
@@ -97,7 +97,8 @@ def _places() -> dict[str, Column]:
     some = {name: (F.col(name) > 0) & (number >= 0) for name in ("waiting", "parked", "held", "delayed")}
     kept = some["waiting"] | some["parked"]
     flying = inside & ~accepted & ~kept & ~some["held"] & (~F.col("read") | (F.col("pending") > 0))
-    owed = inside & F.col("first.kind").isin("MESSAGE", "END") & F.col("read") & (F.col("pending") == 0)
+    repeats = F.col("crosses") & (F.col("with_sender") | F.col("s.end.next_out").isNull())
+    owed = inside & ~repeats & F.col("first.kind").isin("MESSAGE", "END") & F.col("read") & (F.col("pending") == 0)
     message = inside & accepted & (F.col("first.kind") == "MESSAGE")
     passed = inside & number.between(F.coalesce("floor", F.lit(0)), F.col("r.end.next_in") - 1)
     return some | {
@@ -145,7 +146,10 @@ def _absent() -> dict[str, Column]:
     passed_over = F.size(F.filter(r.missing, lambda it: it >= floor)) - F.col("late_numbers")
     accepted = r.next_in - floor - F.col("passed") - passed_over
     return {
-        "lost": F.when(F.col("counts") & F.col("whole"), F.greatest(counted, F.lit(0))).otherwise(told),
+        # The wire between clusters loses records. What is missing there is with its sender, whose rows tell.
+        "lost": F.when(F.col("counts") & F.col("whole"), F.greatest(counted, F.lit(0)))
+        .when(F.col("crosses"), 0)
+        .otherwise(told),
         "unfounded": F.when(F.col("knows") & F.col("whole"), F.greatest(accepted, F.lit(0))).otherwise(F.lit(0)),
     }
 

@@ -23,8 +23,10 @@ moments.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
@@ -34,7 +36,9 @@ from conversations.kafka.offsets import Ends, Offsets, Place
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, events_topic, service_topic
 from spark_jobs.audit.state import watched
 from spark_jobs.errors import SourceError
+from spark_jobs.reading.clusters import Part
 from spark_jobs.reading.envelopes import decode, judge, writer_schemas
+from spark_jobs.reading.integrity import undamaged
 from spark_jobs.reading.letters import letters_of
 from spark_jobs.reading.rows import history_of
 from spark_jobs.reading.wire import Moment, Wire, millis_of
@@ -107,47 +111,112 @@ def sent_by(receiver: str, contract: str, message_type: str, *, from_initiator: 
     return "\n".join((receiver, contract, message_type, "true" if from_initiator else "false"))
 
 
-def read_inputs(spark: SparkSession, wire: Wire, services: Iterable[str], since: Moment | None = None) -> Inputs:
+def read_inputs(spark: SparkSession, parts: Sequence[Part], since: Moment | None = None) -> Inputs:
     """Read the topics of services as they are now. With ``since``, read only queue records of this log time or later.
+
+    If the services live on several clusters, all clusters are asked in each of the three steps. Their topics get the names that they would have
+    in the namespace of the first part.
 
     Raises:
         SourceError: the catalog does not know a service, a topic is missing, or a transaction stays open.
     """
-    known = sorted(services)
-    if not known:
-        raise SourceError(f"namespace {wire.kafka.namespace!r} has no services: run 'conversations apply'")
-    topics = {kind: _topics(wire, known, kind) for kind in (QUEUE, DEAD_LETTER, STATE)}
-    events = events_topic(wire.kafka.namespace)
+    cuts = [_Cut(part) for part in parts]
     try:
-        growing = Ends(wire.kafka, [*topics[QUEUE], *topics[DEAD_LETTER], events])
-        starts, before = growing.first(), growing.decided()
-        state = Ends(wire.kafka, topics[STATE])
-        state_ends = state.decided_by_now()
-        ends = growing.decided_by_now()
-        if since is not None:
-            times = Ends(wire.kafka, topics[QUEUE]).since(millis_of(since))
-            starts |= {place: min(max(offset, starts[place]), ends[place]) for place, offset in times.items()}
+        for cut in cuts:
+            cut.begin()
+        for cut in cuts:
+            cut.look_at_state()
+        for cut in cuts:
+            cut.end(since)
     except LogError as error:
         raise SourceError(str(error)) from error
-    writers = writer_schemas(wire.catalog.schemas)
+    return reduce(_together, (cut.inputs(spark, cuts[0].namespace) for cut in cuts))
 
-    def read(names: Iterable[str]) -> DataFrame:
-        return _between(spark, wire, list(names), starts, ends)
 
-    rows = _between(spark, wire, list(topics[STATE]), state.first(), state_ends)
-    queues = {topic: (name, wire.partitions(name)) for topic, name in topics[QUEUE].items()}
-    owners = topics[QUEUE] | topics[DEAD_LETTER] | {events: ""}
-    oldest = _oldest(spark, wire, list(topics[QUEUE]), starts, ends)
+class _Cut:
+    """The ends of the topics of one cluster, and what is before them."""
+
+    def __init__(self, part: Part) -> None:
+        self._wire, self._services = part.wire, sorted(part.services)
+        self.namespace = self._wire.kafka.namespace
+        self._topics = {kind: _topics(self._wire, self._services, kind) for kind in (QUEUE, DEAD_LETTER, STATE)}
+        self._events = events_topic(self.namespace)
+
+    def begin(self) -> None:
+        """Do step 1 of the module's docstring."""
+        self._growing = Ends(self._wire.kafka, [*self._topics[QUEUE], *self._topics[DEAD_LETTER], self._events])
+        self._starts, self._before = self._growing.first(), self._growing.decided()
+
+    def look_at_state(self) -> None:
+        """Do step 2."""
+        self._state = Ends(self._wire.kafka, self._topics[STATE])
+        self._state_ends = self._state.decided_by_now()
+
+    def end(self, since: Moment | None) -> None:
+        """Do step 3."""
+        self._ends = self._growing.decided_by_now()
+        if since is not None:
+            times = Ends(self._wire.kafka, self._topics[QUEUE]).since(millis_of(since))
+            self._starts |= {it: min(max(offset, self._starts[it]), self._ends[it]) for it, offset in times.items()}
+
+    def inputs(self, spark: SparkSession, home: str) -> Inputs:
+        """Return what is to be read, with the names of topics in the namespace ``home``."""
+        wire, topics, writers = self._wire, self._topics, writer_schemas(self._wire.catalog.schemas)
+        at_home = partial(_at_home, away=self.namespace, home=home)
+        queues = {at_home(topic): (name, wire.partitions(name)) for topic, name in topics[QUEUE].items()}
+        rows = _between(spark, wire, list(topics[STATE]), self._state.first(), self._state_ends)
+        decoded = undamaged(decode(self._read(spark, topics[QUEUE]), writers), wire.catalog.routes)
+        letters = letters_of(decode(self._read(spark, topics[DEAD_LETTER]), writers), topics[DEAD_LETTER])
+        events = events_of(self._read(spark, [self._events]), self._before.get((self._events, 0), 0))
+        return Inputs(
+            judge(_renamed(decoded, "topic", self.namespace, home), queues),
+            watched(history_of(rows, topics[STATE])),
+            _renamed(letters, "source_topic", self.namespace, home),
+            _renamed(events, "topic", self.namespace, home),
+            spark.createDataFrame([(it[0], it[1], at_home(it[2]), *it[3:]) for it in self._extents(spark)], EXTENT),
+            rules_of(home, {name: wire.catalog.services[name] for name in self._services}),
+            writers,
+            events_cut=any(self._starts[place] > 0 for place in self._starts if place[0] == self._events),
+        )
+
+    def _read(self, spark: SparkSession, topics: Iterable[str]) -> DataFrame:
+        return _between(spark, self._wire, list(topics), self._starts, self._ends)
+
+    def _extents(self, spark: SparkSession) -> list[tuple[Any, ...]]:
+        owners = self._topics[QUEUE] | self._topics[DEAD_LETTER] | {self._events: ""}
+        oldest = _oldest(spark, self._wire, list(self._topics[QUEUE]), self._starts, self._ends)
+        return [
+            (
+                owners[topic], topic.rpartition(".")[2], topic, partition, self._starts[topic, partition],
+                self._before[topic, partition], self._ends[topic, partition], oldest.get((topic, partition)),
+            )
+            for topic, partition in self._ends
+        ]  # fmt: skip
+
+
+def _together(one: Inputs, other: Inputs) -> Inputs:
+    """Return the inputs of two clusters as those of one."""
+    rules = Rules(
+        one.rules.namespace, tuple(sorted({*one.rules.services, *other.rules.services})), one.rules.wrong | other.rules.wrong,
+        {**one.rules.partitions, **other.rules.partitions},
+    )  # fmt: skip
+    names = ("records", "rows", "letters", "events", "extents")
+    united = {name: getattr(one, name).unionByName(getattr(other, name)) for name in names}
     return Inputs(
-        judge(decode(read(topics[QUEUE]), writers), queues),
-        watched(history_of(rows, topics[STATE])),
-        letters_of(decode(read(topics[DEAD_LETTER]), writers), topics[DEAD_LETTER]),
-        events_of(read([events]), before.get((events, 0), 0)),
-        spark.createDataFrame(_extents(owners, starts, before, ends, oldest), EXTENT),
-        rules_of(wire.kafka.namespace, {name: wire.catalog.services[name] for name in known}),
-        writers,
-        events_cut=any(starts[place] > 0 for place in starts if place[0] == events),
+        **united, rules=rules, writers={**one.writers, **other.writers}, events_cut=one.events_cut or other.events_cut
     )
+
+
+def _at_home(topic: str, away: str, home: str) -> str:
+    return f"{home}.{topic.removeprefix(f'{away}.')}"
+
+
+def _renamed(found: DataFrame, column: str, away: str, home: str) -> DataFrame:
+    """Give topics of the namespace ``away`` the names that they would have in ``home``."""
+    topic = F.col(column)
+    mine = F.startswith(topic, F.lit(f"{away}."))
+    named = F.concat(F.lit(f"{home}."), F.substring(topic, len(away) + 2, 1_000))
+    return found if away == home else found.withColumn(column, F.when(mine, named).otherwise(topic))
 
 
 def _topics(wire: Wire, services: Iterable[str], kind: str) -> dict[str, str]:
@@ -182,18 +251,6 @@ def _oldest(spark: SparkSession, wire: Wire, topics: list[str], starts: Offsets,
         .agg(F.unix_micros(F.min("timestamp")).alias("at"))
     )
     return {(it["topic"], it["partition"]): it["at"] for it in first.collect()}
-
-
-def _extents(
-    owners: Mapping[str, str], starts: Offsets, before: Offsets, ends: Offsets, oldest: Mapping[Place, int]
-) -> list[tuple[object, ...]]:
-    return [
-        (
-            owners[topic], topic.rpartition(".")[2], topic, partition,
-            starts[topic, partition], before[topic, partition], ends[topic, partition], oldest.get((topic, partition)),
-        )
-        for topic, partition in ends
-    ]  # fmt: skip
 
 
 def events_of(records: DataFrame, before: int) -> DataFrame:

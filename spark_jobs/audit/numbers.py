@@ -59,7 +59,7 @@ def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
     """
     flags = (
         "read", "letter", "early_final", "failed", "late_refusal", "pending_error", "was_sent", "skip_unreported",
-        "decision_unreported", "resends", "with_sender", "returned", "returned_for_good",
+        "decision_unreported", "resends", "with_sender", "returned", "returned_for_good", "crosses",
     )  # fmt: skip
     counts = ("held", "parked", "delayed", "waiting", "pending", "counted", "counted_early", "aside")
     wire = F.col("on_wire")
@@ -75,8 +75,9 @@ def numbers(facts: DataFrame, sides: DataFrame) -> DataFrame:
         F.min(F.when(wire & F.col("fresh"), F.col("offset"))).alias("fresh"),
         F.min(F.when(wire, F.col("content"))).alias("content_low"), F.max(F.when(wire, F.col("content"))).alias("content_high"),
         F.min("kept_content").alias("kept_low"), F.max("kept_content").alias("kept_high"), F.min("index").alias("index"),
-        F.coalesce(F.bool_or(wire & F.col("read") & (F.col("kind") == "ERROR")), F.lit(False)).alias("error_read"),
-        F.max(F.when(F.col("early"), F.col("ack"))).alias("ack_early"), F.max("ack").alias("ack"),
+        F.coalesce(F.bool_or(wire & F.col("plain")), F.lit(False)).alias("plain"),
+        F.coalesce(F.bool_or(wire & F.col("plain") & F.col("read") & (F.col("kind") == "ERROR")), F.lit(False)).alias("error_read"),
+        F.max(F.when(F.col("early") & F.col("plain"), F.col("ack"))).alias("ack_early"), F.max("ack").alias("ack"),
         F.max("accept_until").alias("accept_until"), F.max("queue_time").alias("queue_time"),
         F.max("from_service").alias("from_service"), F.max("to_service").alias("to_service"), F.max("contract").alias("contract"),
         F.max("delayed_kind").alias("delayed_kind"), F.bool_or("wire_cut").alias("wire_cut"), F.max("queue_partition").alias("queue_partition"), F.min("place").alias("place"),
@@ -94,7 +95,9 @@ def judged(numbers: DataFrame) -> DataFrame:
     all_of_it = by_number.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     before = by_number.rowsBetween(Window.unboundedPreceding, -1)
     after = by_number.rowsBetween(1, Window.unboundedFollowing)
-    numbered, inside = F.col("number") >= 0, F.col("copies") > 0
+    numbered = F.col("number") >= 0
+    # Anybody may write a record that looks sealed. It counts only if its receiver has opened and kept or accepted it.
+    inside = (F.col("copies") > 0) & (F.col("plain") | _is_accepted() | _is_kept())
     with_sender = F.col("with_sender") | F.col("returned")
     sent = numbered & (inside | (F.col("aside") > 0) | (F.col("delayed") > 0) | with_sender)
     # True if the beginning of the queue's partition is gone. This is read from the receiver's row. Without that row it is read
@@ -112,15 +115,13 @@ def judged(numbers: DataFrame) -> DataFrame:
         F.max("late_refusal").over(all_of_it).alias("reborn"),
     )  # fmt: skip
     r = F.col("r.end")
-    missing = F.coalesce(F.array_contains(r.missing, F.col("number")), F.lit(False))
-    accepted = F.coalesce(F.col("number") < r.next_in, F.lit(False)) & ~missing & numbered
     floor = F.when(F.col("cut"), F.col("base")).otherwise(F.lit(0))
     there = there.select(
         "*",
-        accepted.alias("accepted"),
-        (missing & numbered).alias("passed_over"),
+        _is_accepted().alias("accepted"),
+        (_is_passed_over() & numbered).alias("passed_over"),
         floor.alias("floor"),
-        ((F.col("held") + F.col("waiting") + F.col("pending") + F.col("parked")) > 0).alias("kept"),
+        _is_kept().alias("kept"),
         (r.closed | r.state.isin(*OVER)).alias("over"),
     )
     # What a replaced dialog had not accepted was sent again, or never sent: only numbers below can be missing.
@@ -128,6 +129,19 @@ def judged(numbers: DataFrame) -> DataFrame:
     gap = F.greatest(end - F.coalesce("before", F.col("floor") - 1, F.col("number") - 1) - 1, F.lit(0))
     in_range = F.col("sent") & F.coalesce(F.col("number") > F.col("floor"), F.lit(False))
     return there.select("*", F.when(in_range, gap).otherwise(F.lit(0)).alias("gap"), _found().alias("found"))
+
+
+def _is_passed_over() -> Column:
+    return F.coalesce(F.array_contains("r.end.missing", F.col("number")), F.lit(False))
+
+
+def _is_accepted() -> Column:
+    accepted = F.coalesce(F.col("number") < F.col("r.end.next_in"), F.lit(False))
+    return accepted & ~_is_passed_over() & (F.col("number") >= 0)
+
+
+def _is_kept() -> Column:
+    return (F.col("held") + F.col("waiting") + F.col("pending") + F.col("parked")) > 0
 
 
 def _found() -> Column:
@@ -152,8 +166,8 @@ def _tests() -> dict[str, Column]:
     r, number, kind = F.col("r.end"), F.col("number"), F.col("first.kind")
     inside, accepted, over = F.col("inside"), F.col("accepted"), F.col("over")
     known = r.next_in.isNotNull() & ~F.coalesce("reborn", F.lit(False))
-    # A receiver whose dialog is over leaves what it does not accept to a sender that keeps it.
-    left = over & F.col("resends")
+    # A receiver whose dialog is over leaves what it does not accept to a sender that keeps it. So does one on another cluster at any time.
+    left = (over & F.col("resends")) | F.col("crosses")
     owed = ~left & ((kind == "MESSAGE") | ((kind == "END") & (~over | (number == r.next_in))))
     s = F.col("s.end")
     with_sender = F.col("with_sender") | (F.col("delayed") > 0) | F.col("returned") | s.is_replaced

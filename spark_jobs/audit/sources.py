@@ -17,6 +17,7 @@ from conversations.protocol.topics import COMMANDS, DEAD_LETTER, DECISIONS, INPU
 from conversations_ops.settings.given import periods
 from spark_jobs.audit.faults import RECORD_FAULTS
 from spark_jobs.audit.inputs import Inputs
+from spark_jobs.reading.integrity import crosses, is_sealed
 
 SOURCE = ["topic", "partition", "offset"]
 FAILED = (names.HANDLER_FAILED, names.UNFIT, names.SKIPPED, names.PARKED_AT_END)
@@ -153,10 +154,12 @@ def facts(inputs: Inputs, places: DataFrame) -> DataFrame:
     wrong = F.concat_ws("\n", e.to_service, e.contract, e.message_type, e.from_initiator.cast("string"))
     records = inputs.records.select(
         *SOURCE, F.lit(True).alias("here"), bytes_of().alias("bytes"), F.length("value").alias("length"), "why",
-        "timestamp", F.when(F.col("why").isNull(), e).alias("e"), F.when(F.col("why").isNull(), content_of(e)).alias("content"),
+        "timestamp", F.when(F.col("why").isNull(), e).alias("e"), is_sealed(e).alias("sealed"), crosses(e).alias("crosses"),
+        # Each seal of a number has other bytes, and only a holder of the keys can compare the bodies.
+        F.when(F.col("why").isNull() & ~is_sealed(e), content_of(e)).alias("content"),
         _among(wrong, inputs.rules.wrong).alias("wrong_side"),
     ).select(
-        *SOURCE, "here", "bytes", "length", "why", "timestamp", "content", "wrong_side", "e.conversation_id", "e.from_initiator", "e.kind",
+        *SOURCE, "here", "bytes", "length", "why", "timestamp", "sealed", "crosses", "content", "wrong_side", "e.conversation_id", "e.from_initiator", "e.kind",
         "e.seq", F.greatest("e.ack", "e.extras.fence.accepted").alias("ack"), "e.resends", "e.contract", "e.from_service", "e.to_service",
         F.unix_micros("e.accept_until").alias("accept_until"), "e.sent_at",
     )  # fmt: skip
@@ -193,7 +196,7 @@ def _tests(*, events_cut: bool) -> dict[str, Column]:
         "not-set-aside": here & F.col("why").isNotNull() & (F.col("offset") < F.col("position")) & ~F.coalesce("set_aside", F.lit(False)) & ~F.col("letters_cut"),
         "letter-unfounded": letters & (F.col("astray") | (gone & (F.col("early_letter") | (F.col("offset") < F.col("end"))))),
         "letter-unread": lettered & F.col("early_letter") & (F.col("offset") >= F.col("position")),
-        "letter-bytes": lettered & ~joined & F.when(F.col("parts") > 0, divided).otherwise(whole),
+        "letter-bytes": lettered & ~joined & ~F.coalesce("sealed", F.lit(False)) & F.when(F.col("parts") > 0, divided).otherwise(whole),
         "letter-twice": F.col("finals") > 1,
         "letter-mislabelled": lettered & F.col("why").isNull() & other,
         "letter-row-alone": F.col("is_open") & without,
@@ -214,6 +217,7 @@ def _facts(placed: DataFrame) -> DataFrame:
     late = of_dialog & F.col("refused") & (F.unix_micros("timestamp") >= F.col("accept_until"))
     lettered = (of_dialog | cut) & ~aside
     fresh = ~F.coalesce(F.unix_micros("sent_at") < F.col("oldest"), F.lit(False))
+    crossed, plain = of_dialog & F.col("crosses"), of_dialog & ~F.col("sealed")
     number = F.coalesce(F.when(of_dialog, F.col("seq")).when(cut, F.col("letter_number")), F.lit(-1))
     return placed.where(of_dialog | cut | found).select(
         F.when(of_dialog, F.col("conversation_id")).otherwise(F.col("letter_dialog")).alias("dialog"),
@@ -223,7 +227,8 @@ def _facts(placed: DataFrame) -> DataFrame:
         (lettered & F.col("reason").isNotNull()).alias("letter"), (lettered & F.col("early_final")).alias("early_final"),
         (lettered & F.col("failed")).alias("failed"), (lettered & F.col("counted")).alias("counted"),
         (lettered & F.col("counted_early")).alias("counted_early"), late.alias("late_refusal"),
-        F.when(of_dialog & ~aside, F.col("ack")).alias("ack"),
+        F.when(of_dialog & ~aside, F.col("ack")).alias("ack"), F.coalesce(crossed, F.lit(False)).alias("crosses"),
+        F.coalesce(plain, F.lit(False)).alias("plain"),
         F.when(of_dialog, F.col("accept_until")).alias("accept_until"), "from_service", "to_service", "contract", "queue_time",
         F.col("cut").alias("wire_cut"), F.when(of_dialog, F.col("partition")).alias("queue_partition"), F.when(found, F.concat_ws("-", *SOURCE)).alias("place"), *RECORD_FAULTS,
     )  # fmt: skip

@@ -30,12 +30,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
 from conversations.config import Kafka
 from conversations.protocol.contract import Contract
+from spark_jobs.reading.clusters import Settings
+from spark_jobs.reading.clusters import clusters as clusters_of
 from spark_jobs.reading.messages import (
     IDENTITY,
     concerns,
@@ -62,6 +65,7 @@ def read_dialogs(
     since: Moment | None = None,
     until: Moment | None = None,
     options: Mapping[str, str] | None = None,
+    clusters: Mapping[str, Settings] | None = None,
 ) -> DataFrame:
     """Read the messages of dialogs that are in Kafka now, each exactly once within one read.
 
@@ -72,13 +76,18 @@ def read_dialogs(
     ``bootstrap`` is the address of some brokers, or a ``Kafka`` with its namespace and settings. ``since`` and ``until`` are log
     times; by default the oldest and the newest record are included. ``options`` are further options of Spark's Kafka source.
 
+    ``clusters`` are other clusters to which the catalog has routes: their names, each with its settings of librdkafka (``{}`` if it needs no
+    login). Then dialogs with services there have both directions, too.
+
     Raises:
-        SourceError: there is no such service or contract, or Kafka does not answer.
+        SourceError: there is no such service, contract or cluster, or Kafka does not answer.
     """
-    wire = _wire(bootstrap, options)
-    talkers = wire.talkers(service, contract.name if contract else None)
-    records = wire.read(spark, map(wire.queue, talkers), since, until)
-    messages = _messages(judged_records(wire, talkers, records), service, contract)
+    parts = clusters_of(_wire(bootstrap, options), clusters or {}).parts(service, contract.name if contract else None)
+    judged = (
+        judged_records(it.wire, it.services, it.wire.read(spark, map(it.wire.queue, it.services), since, until))
+        for it in parts
+    )
+    messages = reduce(DataFrame.unionByName, (_messages(it, service, contract) for it in judged))
     # Ids become text before the shuffle. So a later grouping by id (see in_order) needs no further shuffle.
     return typed(whole(once(named(messages))), contract)
 

@@ -25,6 +25,7 @@ from conversations.protocol.envelope_avro import CURRENT
 from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE, MARKER, Registry, fingerprint
+from spark_jobs.reading.headers import header
 from spark_jobs.reading.partitioning import partition_of
 
 log = logging.getLogger("conversations.spark")
@@ -123,15 +124,15 @@ def _is_fragment(e: Column) -> Column:
 
 
 def _has_possible_extras(e: Column) -> Column:
-    """Return True for a message that says on which dialog it was sent first, for the answer to a FENCE, and for a record without extras."""
+    """Return True for a message that says on which dialog it was sent first, for the answer to a FENCE, and for a record with a seal alone or nothing."""
     origin, seal, fence = e.extras.origin, e.extras.seal, e.extras.fence
     first = (
         (e.kind == "MESSAGE") & fence.isNull() & e.from_initiator
         & origin.generation.between(1, GENERATIONS) & (F.length(origin.conversation_id) == 16) & (origin.seq >= e.seq)
     )  # fmt: skip
-    return e.extras.isNull() | (
-        seal.isNull() & F.coalesce(first | (e.kind.isin("FENCE", "FENCED") & origin.isNull()), F.lit(False))
-    )
+    answer = e.kind.isin("FENCE", "FENCED") & origin.isNull()
+    sealed = seal.isNotNull() & origin.isNull() & fence.isNull()
+    return e.extras.isNull() | F.coalesce(first | answer | sealed, F.lit(False))
 
 
 def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFrame:
@@ -157,8 +158,8 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
         ((F.size(e.skipped) > 0) & (e.kind != "ACK"), Rule.FIELDS),
         ((e.fragments != 1) & ~_is_fragment(e), Rule.FRAGMENT),
         (~_has_possible_extras(e), Rule.FIELDS),
-        (_header().isNull(), Rule.HEADER),
-        (F.coalesce(_header() != header_of(e), F.lit(True)), Rule.HEADER_SAYS),
+        (header(HEADER_NAME).isNull(), Rule.HEADER),
+        (F.coalesce(header(HEADER_NAME) != header_of(e), F.lit(True)), Rule.HEADER_SAYS),
         (e.to_service != service, Rule.SERVICE),
         (F.coalesce(F.length("key"), F.lit(0)).between(1, KEY_BYTES) == F.lit(False), Rule.KEY_SIZE),
         (~F.is_valid_utf8(F.col("key").cast("string")), Rule.KEY_TEXT),
@@ -178,13 +179,6 @@ def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:
         here = F.col("topic") == topic
         service, count = F.when(here, F.lit(name)).otherwise(service), F.when(here, F.lit(partitions)).otherwise(count)
     return service, count
-
-
-def _header() -> Column:
-    """Return the first header with the protocol's name; null if no header has it."""
-    # No lambda function: Spark interprets lambda functions row by row.
-    place = F.array_position(F.col("headers")["key"], HEADER_NAME).cast("int")
-    return F.get(F.col("headers")["value"], place - 1)
 
 
 def header_of(e: Column) -> Column:

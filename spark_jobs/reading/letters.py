@@ -26,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations.protocol import letters as names
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, DECISIONS, QUEUE, service_topic
 from spark_jobs.reading.envelopes import decode, writer_schemas
+from spark_jobs.reading.headers import header
 from spark_jobs.reading.wire import Moment, Wire
 
 
@@ -52,7 +53,7 @@ def letters_of(records: DataFrame, topics: Mapping[str, str]) -> DataFrame:
     service = F.create_map(*(F.lit(it) for pair in topics.items() for it in pair))[F.col("topic")]
     source = _text(names.SOURCE_TOPIC)
     source_offset, failed_at = (_number(name) for name in (names.SOURCE_OFFSET, names.FAILED_AT))
-    foreign = _header(names.REASON).isNull() | source_offset.isNull() | failed_at.isNull()
+    foreign = header(names.REASON).isNull() | source_offset.isNull() | failed_at.isNull()
     envelope = F.when(F.col("envelope.kind").isNotNull(), F.col("envelope"))
     letter = F.when(foreign, letter_of(service, F.lit(DEAD_LETTER), F.col("offset")))
     return records.select(
@@ -102,12 +103,8 @@ def open_letters(rows: DataFrame) -> DataFrame:
     return rows.where("row = 'L'").select(letter_of(F.col("service"), topic, F.col("number")).alias("letter"))
 
 
-def _header(name: str) -> Column:
-    return F.get(F.filter(F.col("headers"), lambda it: it["key"] == name), F.lit(0))["value"]
-
-
 def _text(name: str) -> Column:
-    return F.try_validate_utf8(_header(name).cast("string"))
+    return F.try_validate_utf8(header(name).cast("string"))
 
 
 def _number(name: str) -> Column:

@@ -11,6 +11,7 @@ from conversations.protocol.contract import Contract
 from spark_jobs.reading.bodies import body_of
 from spark_jobs.reading.envelopes import decode, judge, writer_schemas
 from spark_jobs.reading.identifiers import uuid_text
+from spark_jobs.reading.integrity import undamaged
 from spark_jobs.reading.wire import Wire
 
 IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
@@ -18,9 +19,10 @@ IDENTITY = ["conversation_id", "to_target", "sequence", "kind"]
 
 
 def judged_records(wire: Wire, talkers: Iterable[str], records: DataFrame) -> DataFrame:
-    """Decode records of services' queues, and judge each record as ``spark_jobs.reading.envelopes`` describes."""
+    """Decode records of services' queues, leave damaged ones out, and judge the others as ``spark_jobs.reading.envelopes`` describes."""
     queues = {wire.queue(name): (name, wire.partitions(name)) for name in talkers}
-    return judge(decode(records, writer_schemas(wire.catalog.schemas)), queues)
+    decoded = decode(records, writer_schemas(wire.catalog.schemas))
+    return judge(undamaged(decoded, wire.catalog.routes), queues)
 
 
 def is_message() -> Column:

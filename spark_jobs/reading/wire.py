@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -85,17 +86,7 @@ class Wire:
         """
         if service is not None:
             self.partitions(service)
-        said = {
-            name: {*entry.get("accepts", ()), *entry.get("initiates", ())}
-            for name, entry in self.catalog.services.items()
-        }
-        if service is None:
-            return sorted(name for name, contracts in said.items() if contract is None or contract in contracts)
-        shared = said[service] if contract is None else {contract} & said[service]
-        if not shared:
-            has = ", ".join(sorted(said[service])) or "none"
-            raise SourceError(f"service {service!r} neither accepts nor initiates contract {contract!r}; it has: {has}")
-        return sorted(name for name, contracts in said.items() if contracts & shared)
+        return talkers_among(self.catalog.services, service, contract)
 
     def queue(self, service: str) -> str:
         """Return the name of the topic of a service's queue."""
@@ -136,6 +127,22 @@ class Wire:
             **{f"kafka.{name}": value for name, value in java_settings(self.kafka.settings).items()},
             **self.options,
         }
+
+
+def talkers_among(entries: Mapping[str, Mapping[str, Any]], service: str | None, contract: str | None) -> list[str]:
+    """Return the names of the services among ``entries`` that ``Wire.talkers`` describes; ``entries`` has ``service``.
+
+    Raises:
+        SourceError: the service does not have the contract.
+    """
+    said = {name: {*entry.get("accepts", ()), *entry.get("initiates", ())} for name, entry in entries.items()}
+    if service is None:
+        return sorted(name for name, contracts in said.items() if contract is None or contract in contracts)
+    shared = said[service] if contract is None else {contract} & said[service]
+    if not shared:
+        has = ", ".join(sorted(said[service])) or "none"
+        raise SourceError(f"service {service!r} neither accepts nor initiates contract {contract!r}; it has: {has}")
+    return sorted(name for name, contracts in said.items() if contracts & shared)
 
 
 def java_settings(settings: Mapping[str, object]) -> dict[str, str]:

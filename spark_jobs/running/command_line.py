@@ -22,7 +22,7 @@ from conversations_ops.console.exit_codes import EXIT_CODES, Exit, code_of
 from conversations_ops.console.log_lines import show_warnings
 from conversations_ops.printable import json_line, lines, unstyled
 from conversations_ops.settings.file import VARIABLE as SETTINGS
-from conversations_ops.settings.given import given
+from conversations_ops.settings.given import clients_in, given
 from spark_jobs.errors import SparkJobError, explained
 from spark_jobs.running.arguments import pair, whole
 from spark_jobs.running.progress import shown
@@ -89,6 +89,24 @@ def kafka_of(options: argparse.Namespace) -> Kafka:
         raise DeclarationError(f"the address of Kafka is missing: give --bootstrap HOST:PORT, or set {BOOTSTRAP}")
     found = given(f"{name}={value}" for name, value in options.setting)
     return Kafka(options.bootstrap, namespace=options.namespace, settings=found.without_options().of_clients())
+
+
+def add_clusters(parser: argparse.ArgumentParser) -> None:
+    """Add the option for other clusters to the parser of a job that reads them, too."""
+    parser.add_argument(
+        "--cluster", metavar="NAME[=FILE]", action="append", default=[],
+        help="also read the services that live on another cluster, as `route add` named it; FILE has NAME=VALUE lines for it: login, TLS. May be repeated",
+    )  # fmt: skip
+
+
+def clusters_of(options: argparse.Namespace) -> dict[str, Mapping[str, object]]:
+    """Return the settings of each cluster of the options of ``add_clusters``, by its name.
+
+    Raises:
+        DeclarationError: a file of settings cannot be read.
+    """
+    pairs = (it.partition("=") for it in options.cluster)
+    return {name: clients_in(file) if file else {} for name, _, file in pairs}
 
 
 def carry_out(

@@ -1,6 +1,7 @@
 """Services on two clusters, with real forwarder processes that are killed: the whole command line."""
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,7 @@ def test_dialogs_cross_two_clusters_while_forwarders_are_killed(kafka: Kafka, th
             out, _ = last.process.communicate(timeout=30)
             assert last.process.returncode == 0, last.log.read_text()
             assert b'"cluster": "emea"' in out
+    both_sides_are_shown(kafka, tmp_path)
     assert not (tmp_path / "disorder").exists(), "nothing is repeated, lost or out of order"
     assert told(kafka, tmp_path, "transmission", "list").startswith("everything that the services of")
     assert {tuple(counts) for _, *counts in lines(tmp_path, "totals")} == {(str(LENGTH), str(LENGTH))}
@@ -98,3 +100,18 @@ def waits_for_a_forwarder(kafka: Kafka, out: Path, client: Client) -> None:
     text = told(kafka, out, "transmission", "list", "--service", "source", "--limit", "2")
     assert "2 envelopes not acknowledged, the oldest for " in text
     assert f"; {LENGTH - 2} more (--limit lists more)" in text
+
+
+def both_sides_are_shown(kafka: Kafka, out: Path) -> None:
+    """A dialog is shown with the side of this cluster, and with ``--cluster`` with both sides."""
+    name = json.loads(told(kafka, out, "dialogs", "list", "--all", "--json"))["dialogs"][0]["conversation"]
+    alone = told(kafka, out, "dialogs", "show", name)
+    assert "other side    " in alone
+    text = told(kafka, out, "dialogs", "show", name, "--cluster", "emea")
+    assert re.search(r"^initiator +source, partition \d$", text, re.MULTILINE)
+    assert re.search(r"^target +sink, partition \d$", text, re.MULTILINE)
+    sides = json.loads(told(kafka, out, "dialogs", "show", name, "--cluster", "emea", "--json"))["sides"]
+    assert [it["service"] for it in sides] == ["source", "sink"]
+    assert "no route to a cluster 'apac'; it has emea" in told(
+        kafka, out, "dialogs", "show", name, "--cluster", "apac", code=2
+    )

@@ -233,7 +233,7 @@ def test_a_dialog_that_is_held_back_tells_which_dialog_it_waits_for() -> None:
         first, second, third = (uuid_text(own[:16]) for own in decode_succession(row).dialogs)
         assert [found[it].before for it in (first, second, third)] == ["", first, second]
         assert f"waits for     the end of dialog {second}, which is before it in its pool" in described(
-            [found[third]], {}
+            [found[third]], {}, {}
         )
         assert plain(found[third])["dialog_before"] == second
         reader = sim.reader("alerts")

@@ -27,6 +27,7 @@ from spark_jobs import delivery_audit
 from spark_jobs.audit.faults import FAULTS
 from spark_jobs.audit.inputs import Inputs, read_inputs
 from spark_jobs.delivery_audit import report, transform
+from spark_jobs.reading.clusters import Part
 from spark_jobs.reading.wire import Wire
 from tests.simulation.support import records, scenarios
 from tests.simulation.support.services import COUNTING, ECHO, Add, Say, counter, echo
@@ -122,7 +123,7 @@ def test_the_oldest_record_that_is_left_is_looked_up(spark: SparkSession, clean:
     talks, topics = clean
     times = sorted(it.timestamp for it in topics.of("desk", "queue"))
     since = datetime.fromtimestamp(times[len(times) // 2] / 1_000, UTC)
-    extents = read_inputs(spark, Wire(talks.kafka, {}), ["desk", "web"], since).extents.collect()
+    extents = read_inputs(spark, [Part(Wire(talks.kafka, {}), ["desk", "web"])], since).extents.collect()
     queues = [it for it in extents if it["kind"] == "queue" and it["service"] == "desk"]
     assert any(it["start"] > 0 for it in queues)
     for it in queues:
@@ -342,7 +343,12 @@ def test_what_was_sent_again_on_a_new_dialog_is_counted_there(spark: SparkSessio
     assert "sender-missing" in found[replaced_by, True]
 
 
-WORLDS: list[tuple[Scenario, int]] = [(scenarios.parking, 16), (scenarios.replaying, 14)]
+WORLDS: list[tuple[Scenario, int]] = [
+    (scenarios.parking, 16),
+    (scenarios.replaying, 14),
+    (scenarios.crossing, 3),
+    (scenarios.sealing, 5),
+]
 
 
 @pytest.mark.parametrize(("scenario", "seed"), WORLDS, ids=lambda it: getattr(it, "__name__", str(it)))

@@ -11,6 +11,7 @@ from conversations.protocol.declarations import ServiceDeclaration
 from conversations_ops.operate.rights import rights_of
 from spark_jobs.delivery_audit import audit
 from spark_jobs.errors import SparkJobError
+from spark_jobs.reading.clusters import clusters
 from spark_jobs.reading.wire import Wire
 from spark_jobs.running.command_line import Result
 from tests.rights.support.authorizing_kafka import GuardedBroker, Right
@@ -52,7 +53,7 @@ def test_spark_needs_its_rights(spark: SparkSession, restricted: RestrictedServi
         broker.grant(USER, printed(ServiceDeclaration(other)))
 
     def look() -> Result:
-        return audit(spark, Wire(restricted.secured(USER), {}), "clerk")
+        return audit(spark, clusters(Wire(restricted.secured(USER), {}), {}), "clerk")
 
     broker.grant(USER, rights)
     assert look().data["totals"]["dialogs"] == 1  # type: ignore[index]  # the data of a job is whatever it prints

@@ -80,7 +80,7 @@ def demo(
     With --clusters 2, operations is on one Kafka and aircraft-log on another one.
     Two forwarders in each direction carry the messages. One of them is killed.
     At the end, every envelope that left a cluster must be in the queue on the
-    other one, once. Spark is left out, because a Spark job reads one cluster.
+    other one, once. Spark is left out, because its archive reads one cluster.
 
     \b
     Examples:

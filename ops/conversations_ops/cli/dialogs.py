@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from conversations.config import Kafka
+from conversations.kafka.catalog import read_catalog
 from conversations.protocol.codes import LIFETIME, NOT_CONVERSING
 from conversations.protocol.command import Cleanup, End, EndWithError, Resend
 from conversations.protocol.states import State
@@ -30,10 +31,13 @@ from conversations_ops.host.targets import HandlerLoop, entered
 from conversations_ops.operate.dialog_ends import NAMES, Ending, check, finish
 from conversations_ops.operate.dialogs import STATES, Selector, Side
 from conversations_ops.operate.open_letters import Request
+from conversations_ops.operate.other_clusters import other_cluster
 from conversations_ops.printable import counted
-from conversations_ops.read_model.dialogs import known_sides, listed
-from conversations_ops.read_model.letters import letters_of
+from conversations_ops.read_model.dialogs import both_sides, known_sides, listed
+from conversations_ops.read_model.file import File
+from conversations_ops.read_model.letters import Kept, letters_of
 from conversations_ops.read_model.services import chosen as known
+from conversations_ops.settings.given import clients_in
 
 app = typer.Typer(
     help="List and show dialogs, send a message, end one side of a dialog, and send again what was not accepted.",
@@ -123,9 +127,16 @@ def show_dialog(
             help="A service of the dialog.",
         ),
     ] = "",
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=FILE]",
+            help="Also look at another cluster, as `route add` named it. FILE has NAME=VALUE lines for it: login, TLS. May be repeated.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a dialog: both sides, if both services are in the namespace.
+    """Show a dialog: both sides, if both services are in the namespace, or on a cluster that --cluster names.
 
     For each side: its state, the numbers of both directions, what waits, the failed message and its next attempt, the timer, the end of the
     lifetime, the group, and its open letters.
@@ -134,21 +145,39 @@ def show_dialog(
     Examples:
       conversations dialogs show 0199c1f2-0000-7000-8000-000000000001
       conversations dialogs show 0199c1f2-0000-7000-8000-000000000001 --json | jq '.sides[].deadline'
+      conversations dialogs show 0199c1f2-0000-7000-8000-000000000001 --cluster emea
 
     Exit codes: 0 shown, 2 no such dialog, 3 Kafka unreachable.
     """
     kafka, own = kafka_of(context), id_of(conversation)
     with answering(as_json):
+        catalog = read_catalog(kafka)
         with read_model(kafka) as file:
             sides = known_sides(kafka, file, own, service)
-            letters = {
-                name: [it for it in letters_of(file, sides[0].name) if it.service == name and it.is_open and it.is_last]
-                for name in dict.fromkeys(it.service for it in sides)
-            }
+            letters = {it.service: _open_letters(file, it) for it in sides}
+        for name, _, settings in (it.partition("=") for it in cluster or ()):
+            other = other_cluster(catalog, kafka.namespace, name, clients_in(settings) if settings else {})
+            with read_model(other) as file:
+                found = both_sides(file, other.namespace, own)
+                letters |= {it.service: _open_letters(file, it) for it in found}
+            sides = sorted([*sides, *found], key=lambda it: not it.initiator)
         told = [
             {**one_dialog.plain(it), "open_letters": [letter.letter for letter in letters[it.service]]} for it in sides
         ]
-        show({"conversation": sides[0].name, "sides": told}, one_dialog.described(sides, letters), as_json=as_json)
+        show(
+            {"conversation": sides[0].name, "sides": told},
+            one_dialog.described(sides, letters, catalog.routes),
+            as_json=as_json,
+        )
+
+
+def _open_letters(file: File, it: Side) -> list[Kept]:
+    """Return the open letters of a side."""
+    return [
+        letter
+        for letter in letters_of(file, it.name)
+        if letter.service == it.service and letter.is_open and letter.is_last
+    ]
 
 
 @app.command("end", epilog=EXIT_CODES, cls=Command)

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError
 from conversations.interpreter import relax
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.forwarder import Forwarder
@@ -26,6 +25,7 @@ from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.host.health import TIMEOUT, served
 from conversations_ops.metrics.exposition import page_of, where
 from conversations_ops.metrics.forwarders import of_forwarder
+from conversations_ops.operate.other_clusters import other_cluster
 from conversations_ops.printable import counted
 from conversations_ops.settings.given import clients_in
 
@@ -110,12 +110,7 @@ def _page(report: Report, cluster: str, host: str, port: int | None) -> Iterator
 
 
 def _forwarder(kafka: Kafka, cluster: str, its_settings: Path | None) -> Forwarder:
-    clusters = read_catalog(kafka).clusters
-    if cluster not in clusters:
-        known = ", ".join(sorted(clusters)) or "none"
-        raise DeclarationError(
-            f"the namespace {kafka.namespace!r} has no route to a cluster {cluster!r:.80}; it has {known}. Add one: conversations route add"
-        )
-    found = clusters[cluster]
+    catalog = read_catalog(kafka)
     settings = {} if its_settings is None else clients_in(str(its_settings))
-    return Forwarder(kafka, found, Kafka(found.bootstrap, namespace=found.namespace, settings=settings))
+    there = other_cluster(catalog, kafka.namespace, cluster, settings)
+    return Forwarder(kafka, catalog.clusters[cluster], there)

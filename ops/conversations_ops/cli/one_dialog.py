@@ -36,22 +36,32 @@ def error(it: Side) -> str:
     return f"{it.code} {text}".rstrip()
 
 
-def described(sides: Sequence[Side], letters: Mapping[str, Sequence[Kept]]) -> str:
-    """Describe a dialog in lines of text. ``letters`` has the open letters of the dialog, by service."""
+def described(sides: Sequence[Side], letters: Mapping[str, Sequence[Kept]], routes: Mapping[str, str]) -> str:
+    """Describe a dialog in lines of text.
+
+    ``letters`` has the open letters of the dialog, by service. ``routes`` has the other cluster of each service that lives on one.
+    """
     first = sides[0]
     began = "" if first.began is None else f", begun {moment(first.began)}"
     lines = [f"dialog        {first.name}{began}"]
     for it in sides:
         lines += ["", *map(one_line, _lines(it))]
     if len(sides) == 1:
-        peer = f"{first.peer!r} is not in this namespace, or has forgotten it" if first.peer else "it is not known"
-        lines += ["", one_line(f"other side    {peer}")]
+        lines += ["", one_line(f"other side    {_absent(first.peer, routes)}")]
     open_letters = [it for found in letters.values() for it in found]
     if open_letters:
         names = ", ".join(it.letter for it in open_letters[:LETTERS])
         more = f", and {len(open_letters) - LETTERS} more" if len(open_letters) > LETTERS else ""
         lines += ["", one_line(f"open letters  {names}{more}: conversations dead-letters show")]
     return "\n".join(lines)
+
+
+def _absent(peer: str, routes: Mapping[str, str]) -> str:
+    if not peer:
+        return "it is not known"
+    if peer in routes:
+        return f"{peer} lives on cluster {routes[peer]}: --cluster {routes[peer]} shows it"
+    return f"{peer!r} is not in this namespace, or has forgotten it"
 
 
 def _lines(it: Side) -> list[str]:

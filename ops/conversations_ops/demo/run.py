@@ -33,7 +33,7 @@ from conversations_ops.host.foreground import logged_to
 
 SERVICES = (operations.name, aircraft_log.name)
 WORKERS = 2
-ONE_SIDE = "a Spark job reads one cluster, and each cluster has one side of every dialog"
+ONE_SIDE = "Spark's archive reads one cluster, and each cluster has one side of every dialog"
 """Why Spark does not run on two clusters."""
 DUPLICATED = 0.02
 """Share of the records on the wire that are appended a second time."""

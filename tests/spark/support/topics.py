@@ -16,6 +16,7 @@ from conversations.protocol.topics import DEAD_LETTER, QUEUE, SERVICE_TOPICS, ST
 from spark_jobs.audit.inputs import EXTENT, Inputs, events_of, rules_of
 from spark_jobs.audit.state import watched
 from spark_jobs.reading.envelopes import decode, judge, writer_schemas
+from spark_jobs.reading.integrity import undamaged
 from spark_jobs.reading.letters import letters_of
 from spark_jobs.reading.rows import history_of
 from tests.chaos.checker.reader import read
@@ -59,7 +60,7 @@ class Topics:
         writers = writer_schemas({})
         dead_letters = self._frame(spark, owners[DEAD_LETTER])
         return Inputs(
-            judge(decode(self._frame(spark, owners[QUEUE]), writers), queues),
+            judge(undamaged(decode(self._frame(spark, owners[QUEUE]), writers), ()), queues),
             watched(history_of(self._frame(spark, owners[STATE]), owners[STATE])),
             letters_of(decode(dead_letters, writers), owners[DEAD_LETTER]),
             events_of(self._frame(spark, [events_topic(self.namespace)]), 1 << 62),

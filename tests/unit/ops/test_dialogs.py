@@ -84,7 +84,7 @@ def test_a_side_has_its_numbers_and_all_that_waits(sim: Simulation) -> None:
     (head,) = it.heads
     assert (head.number, head.behind, head.failure) == (1, 1, "ValueError: fail")
     assert head.deadline == it.lifetime_ends
-    text = described([it], {})
+    text = described([it], {}, {})
     assert "held          2 records" in text
     assert "parked        2 records" in text
     assert "waits for     Say #1 failed 1 time since " in text
@@ -107,7 +107,7 @@ def test_both_sides_are_told_apart_and_a_closed_side_is_known_by_its_tombstone(s
     assert initiator.identity == rows.other_side(target.identity)
     assert (initiator.sent, initiator.accepted, target.sent, target.handled) == (2, 1, 1, 2)
     assert set(target.timers) == {""}
-    assert "(2026-01-01T01:00:00+00:00)" in described([initiator, target], {})
+    assert "(2026-01-01T01:00:00+00:00)" in described([initiator, target], {}, {})
     sim.advance(HOUR)
     assert [head.what for head in only(sim).heads] == ["TIMER"]
     dialog.end_with_error(7, "No.")
@@ -116,7 +116,7 @@ def test_both_sides_are_told_apart_and_a_closed_side_is_known_by_its_tombstone(s
     assert (target.state, target.peer, target.lifetime_ends) == (State.CLOSED, "", None)
     assert target.closed is not None
     assert target.closed.told
-    assert (target.code, "error         7" in described([target], {})) == (7, True)
+    assert (target.code, "error         7" in described([target], {}, {})) == (7, True)
     with pytest.raises(DialogEnded, match="8427"):
         check(target, End())
 
@@ -137,7 +137,7 @@ def test_a_side_shows_its_timers_by_name_and_the_failed_handler_of_one() -> None
         sim.peer("web").begin_dialog("clock", ECHO).send(Say(text="set"))
         sim.run()
         (it,) = sides(sim, "clock")
-        lines = described([it], {}).splitlines()
+        lines = described([it], {}, {}).splitlines()
         shown = [line.partition("  ")[2].strip() for line in lines if line.startswith("timer ")]
         assert [line.partition("(")[2] for line in shown] == [
             "2026-01-01T02:00:00+00:00)",
@@ -154,7 +154,7 @@ def test_a_side_shows_its_timers_by_name_and_the_failed_handler_of_one() -> None
         }
         sim.advance(HOUR)
         (it,) = sides(sim, "clock")
-        text = described([it], {})
+        text = described([it], {}, {})
         assert "waits for     the handler of the timer reminder failed 1 time" in text
         assert f"dead-letters show clock.timer-{it.name}-target-reminder" in text
         (head,) = it.heads
@@ -173,7 +173,7 @@ def test_both_sides_show_the_end_that_the_targets_contract_sets(sim: Simulation)
     (end,) = {it.lifetime_ends for it in shown}
     assert end is not None
     assert [plain(it)["deadline"] for it in shown] == [moment(end).isoformat()] * 2
-    assert ["(2026-01-01T02:00:00" in described([it], {}) for it in shown] == [True, True]
+    assert ["(2026-01-01T02:00:00" in described([it], {}, {}) for it in shown] == [True, True]
 
 
 def test_envelopes_that_cannot_be_sent_are_shown(sim: Simulation) -> None:
@@ -186,7 +186,7 @@ def test_envelopes_that_cannot_be_sent_are_shown(sim: Simulation) -> None:
     it = only(sim)
     assert it.waits.delayed.records >= FIRST + 2
     assert len(it.waits.delayed.first) == FIRST
-    assert ", ..." in described([it], {})
+    assert ", ..." in described([it], {}, {})
     assert "cannot be sent now become dead letters" in _effect(it, Cleanup())
     assert "cannot be sent now are dropped" in _effect(it, EndWithError(5, "No."))
 
@@ -326,3 +326,12 @@ def test_a_state_is_named_as_in_the_protocol() -> None:
     assert _state("") is None
     with pytest.raises(typer.BadParameter, match="conversing"):
         _state("odd")
+
+
+def test_a_peer_on_another_cluster_is_told_with_the_way_to_see_it(sim: Simulation) -> None:
+    with_all(sim)
+    it = replace(only(sim), peer="credit")
+    assert "other side    credit lives on cluster emea: --cluster emea shows it" in described(
+        [it], {}, {"credit": "emea"}
+    )
+    assert "other side    'credit' is not in this namespace" in described([it], {}, {"loans": "emea"})

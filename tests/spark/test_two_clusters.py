@@ -1,0 +1,103 @@
+"""Dialogs between two clusters: one is read from both sides, and the audit spans both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import SparkSession
+
+from conversations import Client, Kafka
+from conversations.kafka.clients import make_producer
+from conversations.kafka.forwarder import Forwarder
+from conversations.protocol.envelope import HEADER_NAME
+from conversations.protocol.integrity import CRC, checksum
+from conversations.protocol.topics import QUEUE, service_topic
+from conversations_ops.broker import EmbeddedBroker
+from spark_jobs import delivery_audit
+from spark_jobs.errors import SourceError
+from spark_jobs.reading.dialogs import in_order, read_dialogs
+from tests.chaos.checker.reader import read
+from tests.chaos.checker.records import Record
+from tests.integration.kafka.test_forwarder import QUESTIONS, begin, forwarding, joined, working
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+DIALOGS, LAST = 6, 3
+
+
+@pytest.fixture(scope="module")
+def clusters(kafka_bootstrap: str) -> Iterator[tuple[Kafka, Kafka]]:
+    """Two clusters whose services have had dialogs with each other. Nothing runs any more."""
+    here = Kafka(kafka_bootstrap, namespace=f"h{uuid4().hex[:10]}")
+    with EmbeddedBroker() as broker:
+        there = Kafka(broker.bootstrap, namespace=f"t{uuid4().hex[:10]}")
+        asker, service, emea, home = joined(here, there, LAST)
+        with working((asker.service, here), (service, there)), Client(asker.service, here) as client:
+            names = begin(client, DIALOGS, LAST)
+            with forwarding(Forwarder(here, emea, there), Forwarder(there, home, here)):
+                until(lambda: asker.ended >= set(names), "all dialogs end", 60)
+        yield here, there
+
+
+def audited(capsys: pytest.CaptureFixture[str], kafka: Kafka, *more: str) -> tuple[int, dict[str, Any]]:
+    where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, "--json"]
+    code = delivery_audit.main([*where, *more])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_dialog_is_read_from_both_sides(spark: SparkSession, clusters: tuple[Kafka, Kafka]) -> None:
+    here, _ = clusters
+    found = read_dialogs(spark, bootstrap=here, contract=QUESTIONS, clusters={"emea": {}}).persist()
+    said = {(it.to_target, it.sequence, it.kind, it.body and it.body.Ask and it.body.Ask.n) for it in found.collect()}
+    numbers = range(LAST + 1)
+    assert said == {
+        *((True, n, "MESSAGE", n) for n in numbers), *((False, n, "MESSAGE", None) for n in numbers), (False, LAST + 1, "END", None)
+    }  # fmt: skip
+    both = in_order(found).collect()
+    assert len(both) == 2 * DIALOGS
+    assert all(it.gaps == [] for it in both)
+    assert {it.complete for it in both if not it.to_target} == {True}
+    assert read_dialogs(spark, bootstrap=here).where("to_target").count() == 0, "alone, this cluster has one direction"
+    with pytest.raises(SourceError, match="no route to a cluster 'apac'; it has emea"):
+        read_dialogs(spark, bootstrap=here, clusters={"apac": {}})
+
+
+def test_the_audit_spans_both_clusters(
+    spark: SparkSession, clusters: tuple[Kafka, Kafka], capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = clusters
+    for kafka in clusters:
+        code, alone = audited(capsys, kafka)
+        assert (code, alone["listed"]) == (0, []), "one cluster alone has no fault"
+    code, said = audited(capsys, here, "--cluster", "emea")
+    assert (code, said["listed"]) == (0, [])
+    totals = said["totals"]
+    numbered = DIALOGS * (LAST + 1)
+    assert (totals["dialogs"], totals["directions"]) == (DIALOGS, 2 * DIALOGS)
+    assert (totals["sent"], totals["accepted"]) == (2 * numbered + DIALOGS, 2 * numbered + DIALOGS)
+    whole, damaged = planted(there)
+    code, said = audited(capsys, here, "--cluster", "emea", "--service", "asker")
+    assert code == 1
+    assert said["by_name"] == {"number-twice": 1}, f"{whole} is found, and {damaged} is discarded"
+
+
+def planted(there: Kafka) -> tuple[str, str]:
+    """Append a record with a number that was used, with another body, whole and damaged."""
+    queue = service_topic(there.namespace, "answerer", QUEUE)
+    record = next(it for it in read(there.bootstrap, [queue]).records if it.value and b'{"n":0}' in it.value)
+    return append(there, record, record.value or b""), append(there, record, (record.value or b"")[:-1] + b"x")
+
+
+def append(there: Kafka, record: Record, summed: bytes) -> str:
+    """Append a record again with another body. Its checksum is that of the value ``summed`` with the other body."""
+    value = (record.value or b"").replace(b'{"n":0}', b'{"n":7}')
+    header = dict(record.headers)[HEADER_NAME] or b""
+    right = checksum(header, record.key, summed.replace(b'{"n":0}', b'{"n":7}'))
+    producer = make_producer(there, {})
+    producer.produce(record.topic, value, record.key, record.partition, headers=[(HEADER_NAME, header), (CRC, right)])
+    producer.flush(30)
+    return f"{record.topic} with checksum {right.hex()}"
