@@ -35,8 +35,8 @@ LOCKS = {  # in this order: each lock constrains the next ones, so a package has
     "runtime": [],
     # the container image: what builds the wheel, what the command line and the console need, and what the demo and Spark need beyond that
     "build": ["--group", "build"],
-    "ops": ["--extra", "ops"],
-    "image-spark": ["--extra", "ops", "--extra", "spark", "--extra", "examples"],
+    "ops": ["--extra", "ops", "--extra", "seal"],
+    "image-spark": ["--extra", "ops", "--extra", "seal", "--extra", "spark", "--extra", "examples"],
 }
 
 

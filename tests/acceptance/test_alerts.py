@@ -10,13 +10,27 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import UUID, uuid4
 
 import pytest
+from confluent_kafka import Producer
 
 from conversations import Client, Kafka
 from conversations.kafka.admin import add_route, apply
+from conversations.protocol.envelope import (
+    HEADER_NAME,
+    Envelope,
+    Extras,
+    Kind,
+    Prefix,
+    Seal,
+    encode,
+    header_of,
+    tail_start,
+)
+from conversations.protocol.integrity import CRC
 from conversations.protocol.routes import Cluster
-from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.protocol.topics import COMMANDS, QUEUE, partition_of, service_topic
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.host.health import served
 from conversations_ops.metrics.exposition import CONTENT_TYPE, exposition
@@ -117,6 +131,7 @@ def test_every_alert_is_fired_by_its_cause_and_every_panel_has_data(tmp_path: Pa
                     what_waits(night, watch)
                     panels_have_data(watch)
                     runbooks_run(night)
+                    forged(night, watch)
                     where_nothing_goes_on(night, watch)
                     another_cluster(night, watch, emea)
                     who_is_gone(watch, fragiles)
@@ -177,6 +192,22 @@ def joined(here: Kafka, there: Kafka) -> None:
     apply(there, [counting.sink.declaration()], 2, 1)
     add_route(here, "abroad", Cluster("emea", there.bootstrap, there.namespace, 2), 1)
     add_route(there, "asker", Cluster("home", here.bootstrap, here.namespace, 2), 1)
+
+
+def forged(night: Night, watch: Prometheus) -> None:
+    """A record was damaged on the way, and another one was sealed by nobody who may."""
+    key = str(uuid4())
+    prefix = Prefix(UUID(key).bytes, True, SUMS.name, "asker", "fragile", key, False, 1, -1)
+    value = encode(Envelope(prefix, Kind.MESSAGE, 0, -1, extras=Extras(seal=Seal("key", b"n", b"t"))))
+    headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
+    producer = Producer({"bootstrap.servers": night.kafka.bootstrap})
+    for more in ([], [(CRC, b"1234")]):
+        producer.produce(
+            service_topic(night.kafka.namespace, "fragile", QUEUE), value, key, partition_of(key.encode(), 2), headers=[*headers, *more]
+        )  # fmt: skip
+    producer.flush(30)
+    watch.fires("RecordsNotAuthentic", "fragile")
+    watch.fires("RecordsDamaged", "fragile")
 
 
 def another_cluster(night: Night, watch: Prometheus, emea: EmbeddedBroker) -> None:
