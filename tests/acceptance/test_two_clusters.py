@@ -12,9 +12,16 @@ import pytest
 
 from conversations import Client, Kafka
 from conversations_ops.broker import EmbeddedBroker
+from conversations_ops.read_model.live import Live
+from conversations_ops.web.application import application
+from conversations_ops.web.desk import Desk
+from conversations_ops.web.guard import COOKIE
+from conversations_ops.web.redrives import Redrives
+from conversations_ops.web.users import Role, User
 from tests.acceptance.services import counting
 from tests.acceptance.support.command_line import Running, conversations
 from tests.acceptance.support.forwarding import Forwarding, where
+from tests.support.asgi import Question, answer
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -74,6 +81,7 @@ def test_dialogs_cross_two_clusters_while_forwarders_are_killed(kafka: Kafka, th
             assert last.process.returncode == 0, last.log.read_text()
             assert b'"cluster": "emea"' in out
     both_sides_are_shown(kafka, tmp_path)
+    the_console_draws_both_directions(kafka, there, tmp_path)
     assert not (tmp_path / "disorder").exists(), "nothing is repeated, lost or out of order"
     assert told(kafka, tmp_path, "transmission", "list").startswith("everything that the services of")
     assert {tuple(counts) for _, *counts in lines(tmp_path, "totals")} == {(str(LENGTH), str(LENGTH))}
@@ -100,6 +108,29 @@ def waits_for_a_forwarder(kafka: Kafka, out: Path, client: Client) -> None:
     text = told(kafka, out, "transmission", "list", "--service", "source", "--limit", "2")
     assert "2 envelopes not acknowledged, the oldest for " in text
     assert f"; {LENGTH - 2} more (--limit lists more)" in text
+
+
+def the_console_draws_both_directions(kafka: Kafka, there: Kafka, out: Path) -> None:
+    """The page of a dialog has the sides and the envelopes of both clusters."""
+    name = json.loads(told(kafka, out, "dialogs", "list", "--all", "--json"))["dialogs"][0]["conversation"]
+    with Live(kafka, out / "here") as live, Live(there, out / "there") as other:
+        assert live.look_now(60)
+        assert other.look_now(60)
+        pages = {}
+        for others in ({}, {"emea": other}):
+            desk = Desk(kafka, live, None, None, Redrives(live), others=others)
+            token = desk.sessions.begin(User("ann", Role.OPERATOR, bodies=True))
+            found = answer(
+                application(desk), Question(f"/dialogs/{name}?all=1", "GET", {"cookie": f"{COOKIE}={token}"}, (b"",))
+            )
+            assert found.status == 200
+            pages[len(others)] = found.body.decode()
+    assert "on cluster emea" in pages[1]
+    assert "on cluster emea" not in pages[0]
+    right, left = (re.compile(rf'<li class="{way} ') for way in ("right", "left"))
+    assert not right.search(pages[0]), "alone, this cluster has one direction"
+    assert min(len(left.findall(it)) for it in pages.values()) > LENGTH
+    assert len(right.findall(pages[1])) > LENGTH
 
 
 def both_sides_are_shown(kafka: Kafka, out: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import webbrowser
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from conversations.errors import DeclarationError
+from conversations_ops.cli.clusters import AlsoAt, clusters_of
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.option_errors import about_option
 from conversations_ops.cli.output import failures
@@ -55,6 +57,7 @@ def console(
     every: Annotated[
         float, typer.Option(min=0.1, max=60, help="Seconds between two looks at Kafka for new records.")
     ] = 1.0,
+    cluster: AlsoAt = None,
     browse: Annotated[bool, typer.Option("--open", help="Open the console in the browser of this machine.")] = False,
 ) -> None:
     """Show the dialogs of a namespace in a browser, and decide about failed messages there.
@@ -69,6 +72,7 @@ def console(
       conversations console --bootstrap localhost:9092
       conversations users add ann --role operator
       conversations console --listen 0.0.0.0:8765 --certificate cert.pem --key key.pem
+      conversations console --cluster emea    # dialogs with services on emea from both sides
     """
     kafka = kafka_of(context)
     lengths = _span("--idle", idle), _span("--longest", longest)
@@ -96,8 +100,13 @@ def console(
         socket = bound(where)
         address = where.address(socket.getsockname()[1])
         links = None if known is not None else _links(address, browse=browse)
-        with Live(kafka, every=every) as live:
-            desk = Desk(kafka, live, known, links, Redrives(live), Lengths(*lengths))
+        with ExitStack() as stack:
+            live = stack.enter_context(Live(kafka, every=every))
+            others = {
+                name: stack.enter_context(Live(there, every=every))
+                for name, there in clusters_of(kafka, cluster or ()).items()
+            }
+            desk = Desk(kafka, live, known, links, Redrives(live), Lengths(*lengths), others)
             _serve(desk, where, socket, address, browse=browse)
 
 

@@ -19,6 +19,7 @@ from conversations.protocol.states import State
 from conversations_ops.cli import completion, left_letters, one_dialog
 from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.changes import DryRun, Reason, Wait, announce, check_reason
+from conversations_ops.cli.clusters import AlsoAt, clusters_of
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.one_side import Id, SideName, answering, chosen, id_of, sides_of
 from conversations_ops.cli.option_errors import about_option
@@ -31,13 +32,11 @@ from conversations_ops.host.targets import HandlerLoop, entered
 from conversations_ops.operate.dialog_ends import NAMES, Ending, check, finish
 from conversations_ops.operate.dialogs import STATES, Selector, Side
 from conversations_ops.operate.open_letters import Request
-from conversations_ops.operate.other_clusters import other_cluster
 from conversations_ops.printable import counted
 from conversations_ops.read_model.dialogs import both_sides, known_sides, listed
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.letters import Kept, letters_of
 from conversations_ops.read_model.services import chosen as known
-from conversations_ops.settings.given import clients_in
 
 app = typer.Typer(
     help="List and show dialogs, send a message, end one side of a dialog, and send again what was not accepted.",
@@ -127,13 +126,7 @@ def show_dialog(
             help="A service of the dialog.",
         ),
     ] = "",
-    cluster: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[=FILE]",
-            help="Also look at another cluster, as `route add` named it. FILE has NAME=VALUE lines for it: login, TLS. May be repeated.",
-        ),
-    ] = None,
+    cluster: AlsoAt = None,
     as_json: Json = False,
 ) -> None:
     """Show a dialog: both sides, if both services are in the namespace, or on a cluster that --cluster names.
@@ -151,12 +144,11 @@ def show_dialog(
     """
     kafka, own = kafka_of(context), id_of(conversation)
     with answering(as_json):
-        catalog = read_catalog(kafka)
+        routes, others = read_catalog(kafka).routes, clusters_of(kafka, cluster or ())
         with read_model(kafka) as file:
             sides = known_sides(kafka, file, own, service)
             letters = {it.service: _open_letters(file, it) for it in sides}
-        for name, _, settings in (it.partition("=") for it in cluster or ()):
-            other = other_cluster(catalog, kafka.namespace, name, clients_in(settings) if settings else {})
+        for other in others.values():
             with read_model(other) as file:
                 found = both_sides(file, other.namespace, own)
                 letters |= {it.service: _open_letters(file, it) for it in found}
@@ -166,7 +158,7 @@ def show_dialog(
         ]
         show(
             {"conversation": sides[0].name, "sides": told},
-            one_dialog.described(sides, letters, catalog.routes),
+            one_dialog.described(sides, letters, routes),
             as_json=as_json,
         )
 

@@ -82,8 +82,15 @@ class Timeline(NamedTuple):
     """False if a limit ended the reading."""
 
 
-def timeline(kafka: Kafka, sides: Sequence[Side], limits: Limits | None = None) -> Timeline:
-    """Read the envelopes of a dialog. ``sides`` are its known sides; a side that is not known has no partition to read.
+class Seat(NamedTuple):
+    """A side of a dialog, and the cluster on which it is."""
+
+    kafka: Kafka
+    side: Side
+
+
+def timeline(seats: Sequence[Seat], limits: Limits | None = None) -> Timeline:
+    """Read the envelopes of a dialog from its known sides. A side that is not known has no partition to read.
 
     The reading of a queue ends with the part of it that has the last envelope that the other side has sent. So a repetition that came much
     later is not found. If the other side is not known, the queue is read to its end.
@@ -95,9 +102,9 @@ def timeline(kafka: Kafka, sides: Sequence[Side], limits: Limits | None = None) 
     deadline = time.monotonic() + limits.seconds
     steps: list[Step] = []
     acknowledgements, complete = 0, True
-    spans = _spans(kafka, sides)
-    for it in sides:
-        sent = next((other.sent for other in sides if other.initiator != it.initiator), None)
+    spans = _spans(seats)
+    for kafka, it in seats:
+        sent = next((other.sent for _, other in seats if other.initiator != it.initiator), None)
         reading = _Reading(kafka, (it, sent), spans[it.service, it.partition], (limits, deadline))
         found = list(reading.steps())
         acknowledgements += sum(step.kind is Kind.ACK for step in found)
@@ -107,17 +114,20 @@ def timeline(kafka: Kafka, sides: Sequence[Side], limits: Limits | None = None) 
     return Timeline(steps[: limits.steps], acknowledgements, complete and len(steps) <= limits.steps)
 
 
-def _spans(kafka: Kafka, sides: Sequence[Side]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return the offsets between which the envelopes to each side are, by service and partition. All queues are asked at once."""
-    topics = {it.service: service_topic(kafka.namespace, it.service, QUEUE) for it in sides}
-    if not topics:
-        return {}
-    ends = Ends(kafka, topics.values())
-    began = min(it.began or 0 for it in sides)
-    first = ends.since(max(began // 1_000 - EARLIER, 0))
-    last = ends.decided()
-    places = {(it.service, it.partition): (topics[it.service], it.partition) for it in sides}
-    return {name: (first[place], last[place]) for name, place in places.items()}
+def _spans(seats: Sequence[Seat]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the offsets between which the envelopes to each side are, by service and partition. All queues of a cluster are asked at once."""
+    began = min((it.side.began or 0 for it in seats), default=0)
+    found = {}
+    for kafka, sides in {
+        id(it.kafka): (it.kafka, [other.side for other in seats if other.kafka is it.kafka]) for it in seats
+    }.values():
+        topics = {it.service: service_topic(kafka.namespace, it.service, QUEUE) for it in sides}
+        ends = Ends(kafka, topics.values())
+        first, last = ends.since(max(began // 1_000 - EARLIER, 0)), ends.decided()
+        for it in sides:
+            place = topics[it.service], it.partition
+            found[it.service, it.partition] = first[place], last[place]
+    return found
 
 
 class _Reading:

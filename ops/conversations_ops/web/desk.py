@@ -5,14 +5,14 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from threading import BoundedSemaphore, Lock
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError
 from conversations_ops.operate.commands import Refused
 from conversations_ops.operate.dialogs import Side
-from conversations_ops.operate.timeline import Timeline, timeline
+from conversations_ops.operate.timeline import Seat, Timeline, timeline
 from conversations_ops.read_model.live import Live
 from conversations_ops.web.redrives import Redrives
 from conversations_ops.web.sessions import Lengths, Pauses, Session, Sessions
@@ -79,22 +79,21 @@ class Notices:
 class Timelines:
     """Timelines of dialogs. A timeline is read again when a side of its dialog has changed."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
+    def __init__(self) -> None:
         self._kept: OrderedDict[tuple[object, ...], Timeline] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, sides: list[Side]) -> Timeline:
+    def of(self, seats: Sequence[Seat]) -> Timeline:
         """Return the timeline of a dialog from its sides.
 
         Raises:
             LogError: a queue cannot be read.
         """
-        name = tuple(_facts(it) for it in sides)
+        name = tuple(_facts(it.side) for it in seats)
         with self._lock:
             kept = self._kept.get(name)
         if kept is None:
-            kept = timeline(self._kafka, sides)
+            kept = timeline(seats)
             with self._lock:
                 self._kept[name] = kept
                 while len(self._kept) > TIMELINES:
@@ -117,6 +116,7 @@ class Desk:
         links: these links; None if there are users.
         redrives: the redrives that this process carries out.
         lengths: how long sessions and pauses last.
+        others: the read models of other clusters, by the names of the clusters.
     """
 
     def __init__(
@@ -127,12 +127,13 @@ class Desk:
         links: Links | None,
         redrives: Redrives,
         lengths: Lengths | None = None,
+        others: Mapping[str, Live] | None = None,
     ) -> None:
-        self.kafka, self.live = kafka, live
+        self.kafka, self.live, self.others = kafka, live, others or {}
         self.users, self.links = users, links
         self.redrives = redrives
         self.sessions, self.pauses = Sessions(lengths), Pauses(lengths)
-        self.notices, self.timelines = Notices(), Timelines(kafka)
+        self.notices, self.timelines = Notices(), Timelines()
         self.checks, self.log_ins = BoundedSemaphore(CHECKS), BoundedSemaphore(LOG_INS)
 
     def knows(self, user: User) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from conversations.errors import LogError
 from conversations.protocol.code_table import of_error
 from conversations.protocol.states import State
 from conversations_ops.operate.dialogs import STATES, Side
-from conversations_ops.operate.timeline import Timeline
+from conversations_ops.operate.timeline import Seat, Timeline
 from conversations_ops.read_model.dialogs import Found, Page, Wanted, both_sides, page, search
 from conversations_ops.read_model.events import events_of
 from conversations_ops.read_model.letters import letters_of
@@ -62,20 +62,25 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         conversation = _id(name)
         with desk.live.file() as file:
             sides = both_sides(file, desk.kafka.namespace, conversation)
-            if not sides:
+            elsewhere = _elsewhere(desk, conversation)
+            if not sides and not elsewhere:
                 raise HTTPException(404, _unknown(name))
+            sides = sorted([*sides, *(seat.side for seat in elsewhere.values())], key=lambda it: not it.initiator)
             events, kept = events_of(file, sides[0].name), letters_of(file, sides[0].name)
         user = session_of(request).user
         sides, events, kept = sides_for(user, sides), events_for(user, events), letters_for(user, kept)
         drawn, trouble = None, ""
         try:
-            found = desk.timelines.of(sides)
+            seats = {seat.side.identity: seat for seat in elsewhere.values()}
+            found = desk.timelines.of([seats.get(it.identity) or Seat(desk.kafka, it) for it in sides])
         except LogError as error:
             found, trouble = Timeline((), 0, complete=False), str(error)
         else:
             drawn = picture(sides, found, len(found.steps) + SHOWN if every else SHOWN, kept, events)
+            far = {head.letter for seat in elsewhere.values() for head in seat.side.heads}
+            drawn = drawn._replace(rows=[it._replace(letter="") if it.letter in far else it for it in drawn.rows])
         return pages.page(
-            request, "dialog.html", name=sides[0].name, sides=[_plain(it) for it in sides], timeline=found, drawn=drawn, trouble=trouble,
+            request, "dialog.html", name=sides[0].name, sides=[_plain(it, elsewhere) for it in sides], timeline=found, drawn=drawn, trouble=trouble,
             letters=kept, every=every,
         )  # fmt: skip
 
@@ -118,8 +123,25 @@ def _together(sides: Sequence[Found]) -> list[dict[str, Any]]:
     return rows
 
 
-def _plain(it: Side) -> dict[str, Any]:
-    return {"it": it, "state": STATES[it.state], "error": _error(it.code), "over": it.state is State.CLOSED}
+def _elsewhere(desk: Desk, conversation: bytes) -> dict[str, Seat]:
+    """Return the sides of a dialog on other clusters, by the names of the clusters."""
+    found = {}
+    for cluster, live in desk.others.items():
+        with live.file() as file:
+            for it in both_sides(file, live.kafka.namespace, conversation):
+                found[cluster] = Seat(live.kafka, it)
+    return found
+
+
+def _plain(it: Side, elsewhere: Mapping[str, Seat]) -> dict[str, Any]:
+    cluster = next((name for name, seat in elsewhere.items() if seat.side.identity == it.identity), "")
+    return {
+        "it": it,
+        "cluster": cluster,
+        "state": STATES[it.state],
+        "error": _error(it.code),
+        "over": it.state is State.CLOSED,
+    }
 
 
 def _error(code: int) -> str:
