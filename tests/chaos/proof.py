@@ -63,9 +63,9 @@ class Audit(NamedTuple):
     """What it printed with ``--json``; None if it came to no verdict."""
 
 
-def audit(kafka: Kafka) -> Audit:
-    """Let the delivery audit read everything, as operators start it: where all is well it must find nothing."""
-    where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace]
+def audit(kafka: Kafka, *clusters: str) -> Audit:
+    """Let the delivery audit read everything, also of other clusters, as operators start it: where all is well it must find nothing."""
+    where = ["--bootstrap", kafka.bootstrap, "--namespace", kafka.namespace, *(f"--cluster={it}" for it in clusters)]
     facts, code, trouble = said("the audit", [sys.executable, "-m", "spark_jobs.delivery_audit", *where, "--json"])
     if facts is None or "faults" not in facts:
         return Audit(False, "", [trouble or f"the audit failed, code {code}: {facts}"], None)

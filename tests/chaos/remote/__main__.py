@@ -20,8 +20,8 @@ from conversations_ops.broker import BrokerError
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.demo.screen import Screen
 from conversations_ops.host.foreground import ended_by_sigterm, logged_to
-from tests.chaos.proof import said
-from tests.chaos.remote.clusters import running
+from tests.chaos.proof import audit, said
+from tests.chaos.remote.clusters import EMEA, HOME, reroute, running
 from tests.chaos.remote.forwarding import Fault
 from tests.chaos.remote.planted import LOSES, PLANTED, REPEATS
 from tests.chaos.remote.run import Options, Run
@@ -57,6 +57,12 @@ def remote(
     within: Annotated[float, typer.Option(min=10, help="Seconds in which all must be done.")] = 480.0,
     plant: Annotated[str, typer.Option(help=f"A fault to plant: {LOSES} or {REPEATS}.")] = "",
     seed: Annotated[int, typer.Option(help="Decides what is harmed; drawn if left out.")] = -1,
+    with_audit: Annotated[
+        bool,
+        typer.Option(
+            "--audit", help="Let the delivery audit with Spark read both clusters, too. It must find no fault."
+        ),
+    ] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep Kafka's data and the records, however it ends.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")] = False,
 ) -> None:
@@ -105,7 +111,7 @@ def remote(
     clean = False
     try:
         with ended_by_sigterm():
-            told = _carry_out(dialogs, directory, options, screen)
+            told = _carry_out(dialogs, directory, options, screen, with_audit=with_audit)
         clean = told["clean"]
         if as_json:
             typer.echo(json.dumps({"seed": number, **told}))
@@ -131,7 +137,7 @@ def remote(
         raise typer.Exit(Exit.HUMAN)
 
 
-def _carry_out(dialogs: int, directory: Path, options: Options, screen: Screen) -> dict[str, Any]:
+def _carry_out(dialogs: int, directory: Path, options: Options, screen: Screen, *, with_audit: bool) -> dict[str, Any]:
     screen.say(f"Seed {options.seed}. Starting two Kafkas ...")
     with logged_to(directory / "driver.log"), running(directory) as sides:
         run = Run(sides, f"chaos{options.seed}", dialogs, directory, options, screen)
@@ -145,12 +151,18 @@ def _carry_out(dialogs: int, directory: Path, options: Options, screen: Screen) 
         where = [option for side in sides.values() for option in ("--bootstrap", side.broker.bootstrap)]
         checker = [sys.executable, "-m", "tests.chaos.checker.remote", *where, "--records", str(directory), "--json"]
         found, _, trouble = said("the checker", checker)
+        audited = None
+        if with_audit:
+            screen.say("Auditing with Spark ...")
+            reroute(sides, f"chaos{options.seed}")
+            audited = audit(sides[HOME].kafka(f"chaos{options.seed}"), EMEA)
+    told = [] if audited is None else [*audited.wrong[:LONGEST_REPORT], audited.line]
     listed = [] if found is None else [f"{name}: {it}" for name, items in found["wrong"].items() for it in items]
-    lines = [*wrong, *listed[:LONGEST_REPORT], trouble or (found or {})["line"]]
-    clean = found is not None and found["clean"] and not wrong
+    lines = [*wrong, *listed[:LONGEST_REPORT], *told, trouble or (found or {})["line"]]
+    clean = found is not None and found["clean"] and not wrong and (audited is None or audited.clean)
     return {
         "clean": clean, "line": lines[-1], "lines": lines, "seconds": round(seconds, 1), "counts": run.counts,
-        "ends": [dict(fleet.ends) for fleet in run.fleets], "found": found,
+        "ends": [dict(fleet.ends) for fleet in run.fleets], "found": found, "audit": None if audited is None else audited.facts,
     }  # fmt: skip
 
 

@@ -90,6 +90,14 @@ def running(directory: Path) -> Iterator[dict[str, Side]]:
         yield sides
 
 
+def reroute(sides: dict[str, Side], namespace: str) -> None:
+    """Let the routes go past the network between the clusters, which has ended."""
+    for name, side in sides.items():
+        other = sides[OTHER[name]]
+        direct = other.cluster(namespace)._replace(bootstrap=other.broker.bootstrap)
+        add_route(side.kafka(namespace), SERVICES[other.name], direct, 1)
+
+
 def prepare(sides: dict[str, Side], namespace: str, notes: str, partitions: int) -> None:
     """Make the topics and the routes of both clusters."""
     declarations = {HOME: left_1().declaration(), EMEA: right_1().declaration()}
