@@ -27,7 +27,7 @@ from conversations.protocol.command import (
     Reuse,
     Send,
     SetTimer,
-    encode_command,
+    records_of,
 )
 from conversations.protocol.contract import Contract
 from conversations.protocol.identifiers import Handle, uuid_text
@@ -93,7 +93,9 @@ class ClientBlock:
         message_type = self._outgoing(body, type)
         codec = codec_of(message_type)
         data = codec.encode(body)
-        limit = self._client.limits.record_body
+        limits = self._client.limits
+        is_pooled = bool(self._operations) and isinstance(self._operations[0], Reuse)
+        limit = limits.record_body if is_pooled else limits.body_bytes
         if len(data) > limit:
             raise admission.body_too_large(len(data), limit)
         if key is not None:
@@ -154,19 +156,23 @@ class ClientBlock:
             secrets.token_bytes(16), self._name.conversation, self._name.initiator, self._name.key, self._idempotency_key,
             self._client.service_name, now(), tuple(operations),
         )  # fmt: skip
-        value = encode_command(command)
-        if len(value) > COMMAND_BYTES:
-            raise admission.command_too_large("the requests of the block have", len(value))
+        limit = self._client.limits.body_bytes + COMMAND_BYTES
+        size = sum(len(it.body) for it in operations if isinstance(it, Send))
+        if size > limit:
+            raise BodyTooLarge(
+                f"the messages of the block have {size} bytes; at most {limit} fit into one command (8459)"
+            )
+        values = records_of(command)
         tracing = self._client.tracing
         if tracing is None:
-            future = self._client.sink().append_async(self._name.key.encode(), value, to=self.to)
+            future = self._client.sink().append_async(self._name.key.encode(), values, to=self.to)
         else:
-            future = self._append_traced(value, tracing, operations)
+            future = self._append_traced(values, tracing, operations)
         future.add_done_callback(self._client.counts.ended)
         return future
 
     def _append_traced(
-        self, value: bytes, tracing: Tracing, operations: Sequence[Operation]
+        self, values: Sequence[bytes], tracing: Tracing, operations: Sequence[Operation]
     ) -> concurrent.futures.Future[None]:
         """Append the command in a span that lasts until Kafka has it."""
         span = tracing.writing(
@@ -178,7 +184,7 @@ class ClientBlock:
         span.begin()
         try:
             future = self._client.sink().append_async(
-                self._name.key.encode(), value, headers_of(span.trace) or None, to=self.to
+                self._name.key.encode(), values, headers_of(span.trace) or None, to=self.to
             )
         except BaseException as error:
             span.end(error)

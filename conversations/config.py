@@ -109,7 +109,7 @@ class Limits:
 
     @property
     def record_body(self) -> int:
-        """Largest body of a message that comes in one record: of a client, a feed, a pool or an operator, in bytes."""
+        """Largest body of a message that comes in one record: of a feed, a pool or an operator, in bytes."""
         return min(self.body_bytes, RECORD_BODY)
 
     def __post_init__(self) -> None:

@@ -42,13 +42,16 @@ class MemoryCommands:
         self._broker = broker
         self._service = service
 
-    def append_async(self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = "") -> Future[None]:
-        """Append one command. The command is in the broker's memory when this method returns. If there is no service ``to``, it fails."""
+    def append_async(
+        self, key: bytes, values: Sequence[bytes], headers: Headers | None = None, *, to: str = ""
+    ) -> Future[None]:
+        """Append the records of one command. The command is in the broker's memory when this method returns. If there is no service ``to``, it fails."""
         future: Future[None] = Future()
         if to and to not in self._broker.services:
             future.set_exception(unknown_service(to, self._broker.services))
             return future
-        self._broker.append_keyed(self._service, COMMANDS, key, value, headers)
+        for value in values:
+            self._broker.append_keyed(self._service, COMMANDS, key, value, headers)
         future.set_result(None)
         return future
 

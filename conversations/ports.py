@@ -263,8 +263,10 @@ class Stores(Protocol):
 class CommandSink(Protocol):
     """Appends commands of clients to the commands topic of one service. It is thread-safe."""
 
-    def append_async(self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = "") -> Future[None]:
-        """Append one command. The future completes when the command is durable, or fails with ``NotAccepted``.
+    def append_async(
+        self, key: bytes, values: Sequence[bytes], headers: Headers | None = None, *, to: str = ""
+    ) -> Future[None]:
+        """Append the records of one command. The future completes when all are durable, or fails with ``NotAccepted``.
 
         If the catalog does not name the service ``to``, the command is not appended, and the future fails with ``UnknownService``. While
         the catalog cannot be read, the command is appended.

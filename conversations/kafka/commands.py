@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
@@ -40,10 +41,13 @@ DELIVERY_TIMEOUT = 30_000
 class _Command:
     """One command on its way, and the future that its sender waits for."""
 
-    __slots__ = ("deadline", "future", "headers", "key", "to", "value")
+    __slots__ = ("_left", "deadline", "future", "headers", "key", "to", "values")
 
-    def __init__(self, key: bytes, value: bytes, headers: Headers | None, timeout: float, to: str) -> None:
-        self.key, self.value, self.headers = key, value, headers
+    def __init__(self, key: bytes, values: Sequence[bytes], headers: Headers | None, timeout: float, to: str) -> None:
+        self.key, self.headers = key, headers
+        self.values = deque(values)
+        """The values of the records that the producer does not have yet."""
+        self._left = len(values)
         self.to = to
         """The service that the catalog must name; empty if the command needs no service."""
         self.deadline = monotonic() + timeout
@@ -51,7 +55,15 @@ class _Command:
         self.future.set_running_or_notify_cancel()  # a record under way cannot be cancelled
 
     def refuse(self, why: Exception) -> None:
-        self.future.set_exception(why)
+        self.values.clear()
+        if not self.future.done():
+            self.future.set_exception(why)
+
+    def confirm(self) -> None:
+        """Note that a record is confirmed."""
+        self._left -= 1
+        if not self._left and not self.future.done():
+            self.future.set_result(None)
 
 
 class _Connection:
@@ -141,18 +153,18 @@ class _Connection:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.producer))
 
     def _produce(self, command: _Command) -> bool:
-        future = command.future
-
         def report(error: KafkaError | None, _message: Message) -> None:
             if error is None:
-                future.set_result(None)
+                command.confirm()
             else:
-                future.set_exception(self._refused(error))
+                command.refuse(self._refused(error))
 
         produce: Any = self.producer.produce
+        partition = partition_of(command.key, self.count)
         try:
-            partition = partition_of(command.key, self.count)
-            produce(self.topic, command.value, command.key, partition, report, None, 0, command.headers)
+            while command.values:
+                produce(self.topic, command.values[0], command.key, partition, report, None, 0, command.headers)
+                command.values.popleft()
         except BufferError:
             return False
         except KafkaException as failure:
@@ -236,16 +248,22 @@ class CommandProducer:
             DeclarationError: the catalog does not name the service, or its topic of decisions is missing.
         """
         try:
-            self.append_async(key, value, headers, timeout).result(timeout)
+            self.append_async(key, [value], headers, timeout).result(timeout)
         except NotYet:
             raise NotAccepted(
                 f"Kafka at {self._kafka.bootstrap} did not confirm a command for {self._service!r} in {timeout:g} s"
             ) from None
 
     def append_async(
-        self, key: bytes, value: bytes, headers: Headers | None = None, timeout: float = 10.0, *, to: str = ""
+        self,
+        key: bytes,
+        values: Sequence[bytes],
+        headers: Headers | None = None,
+        timeout: float = 10.0,
+        *,
+        to: str = "",
     ) -> Future[None]:
-        """Append one command. The future ends when the command is confirmed, or with ``NotAccepted`` or ``DeclarationError``.
+        """Append the records of one command, in their order. The future ends when all are confirmed, or with ``NotAccepted`` or ``DeclarationError``.
 
         If the catalog does not name the service ``to``, the command is not appended, and the future ends with ``UnknownService``. While
         the catalog cannot be read, the command is appended.
@@ -253,7 +271,7 @@ class CommandProducer:
         This method never waits. A background thread makes the first connection. If the producer's queue is full, the command
         waits up to ``timeout`` seconds for room.
         """
-        command = _Command(key, value, headers, timeout, to)
+        command = _Command(key, values, headers, timeout, to)
         with self._lock:
             connection = self._connection
             if connection is not None and connection.lost:

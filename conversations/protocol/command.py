@@ -8,14 +8,15 @@ The operations of one command take effect together. So a begin, its messages and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
 from conversations import schemas
 from conversations.errors import UndecodableRecord
-from conversations.protocol.limits import OPERATIONS
+from conversations.protocol.fragments import cut
+from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS, PIECE_BYTES
 from conversations.protocol.registry import DEFAULT, Registry, Schema
 from conversations.protocol.states import Trigger
 from conversations.protocol.topics import COMMANDS, DECISIONS, key_in
@@ -30,6 +31,7 @@ __all__ = [
     "EndWithError",
     "Failed",
     "Operation",
+    "Piece",
     "Report",
     "Resend",
     "Resolve",
@@ -46,6 +48,7 @@ __all__ = [
     "decode_command",
     "encode_command",
     "pool_id",
+    "records_of",
     "to_partition",
     "topic_for",
 ]
@@ -202,6 +205,18 @@ class Settle:
 
 
 @dataclass(slots=True)
+class Piece:
+    """A piece of a command that is too large for one record. It is the only operation of a command with the same ids.
+
+    ``index`` counts from 0 to ``count`` - 1. The contents of all pieces, joined, are the encoded command.
+    """
+
+    index: int
+    count: int
+    content: bytes
+
+
+@dataclass(slots=True)
 class Report:
     """Report an event after the command has taken effect. ``Report`` is the last operation of its command."""
 
@@ -211,10 +226,11 @@ Verb: TypeAlias = Begin | Send | End | EndWithError | Cleanup | SetTimer | Resen
 
 A handler's draft, a client's block and a command contain the same kinds of requests. Only operators ask for ``Cleanup``, and only handlers and operators for ``Resend``.
 """
-Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report | Reuse
+Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report | Reuse | Piece
 
 GOES_TO: dict[type[Operation], str] = {
     Begin: COMMANDS, Send: COMMANDS, Reuse: COMMANDS, End: COMMANDS, EndWithError: COMMANDS, SetTimer: COMMANDS, Tick: COMMANDS,
+    Piece: COMMANDS,
     Cleanup: DECISIONS, Resend: DECISIONS, Resolve: DECISIONS, Switch: DECISIONS, Settle: DECISIONS, Report: DECISIONS,
 }  # fmt: skip
 """The topic for a command with each operation: ``COMMANDS`` is for clients and workers, ``DECISIONS`` is for operators.
@@ -245,6 +261,7 @@ _OPERATIONS: dict[str, type[Operation]] = {
         Report,
         Resend,
         Reuse,
+        Piece,
     )
 }
 _SET_NAMED_TIMER = _NAMESPACE + "SetNamedTimer"
@@ -315,6 +332,20 @@ def encode_command(command: Command) -> bytes:
     fields = {name: getattr(command, name) for name in Command.__slots__}
     fields["operations"] = [_operation_fields(operation) for operation in command.operations]
     return CURRENT.encode(fields)
+
+
+def records_of(command: Command) -> list[bytes]:
+    """Encode a command as the values of its records. There are several if it is too large for one record.
+
+    Raises:
+        ValueError, TypeError, OverflowError: a field does not fit the schema.
+    """
+    value = encode_command(command)
+    if len(value) <= COMMAND_BYTES:
+        return [value]
+    contents = list(cut(value, PIECE_BYTES))
+    pieces = (Piece(index, len(contents), content) for index, content in enumerate(contents))
+    return [encode_command(replace(command, idempotency_key="", operations=(it,))) for it in pieces]
 
 
 def decode_command(value: bytes, registry: Registry = DEFAULT) -> Command:

@@ -13,13 +13,15 @@ BODY_BYTES = 128_000_000
 FRAGMENT_BYTES = 1_000_000
 """Largest allowed value of ``Limits.fragment_bytes``. With it, body and envelope together fit into Kafka's default of 1 MiB per record."""
 RECORD_BODY = 900_000
-"""Largest body of a message that comes in one record: of a client, a feed, a pool or an operator, in bytes."""
+"""Largest body of a message that comes in one record: of a feed, a pool or an operator, in bytes."""
 FRAGMENTS = 8_192
 """Maximum number of fragments of a message."""
 RECORD_BYTES = 1_500_000
 """Largest record value that is accepted, in bytes. A larger record is set aside, in parts."""
 COMMAND_BYTES = 1_040_000
 """Largest command that is written, in bytes. As a record, it fits into Kafka's default of 1 MiB."""
+PIECE_BYTES = 900_000
+"""Bytes of each piece of a command that is larger than ``COMMAND_BYTES``; the last piece may be smaller."""
 KEY_BYTES = 1_000
 """Longest key of an endpoint or a conversation group, in bytes."""
 STATE_BYTES = 1_000_000

@@ -22,6 +22,33 @@ def skipped(own: bytes, number: int) -> bytes:
     return _row(b"skipped", own, b"%d" % number)
 
 
+def joined(command_id: bytes) -> bytes:
+    """Return the key of the row for a command that came in pieces."""
+    return _row(b"joined", command_id)
+
+
+def piece(command_id: bytes, index: int) -> bytes:
+    """Return the key of the row that keeps a piece of a command."""
+    name = blake2b(command_id, digest_size=_NAME, person=b"piece").digest()
+    return rows.COMMAND + name + index.to_bytes(4, "big") + _PIECE
+
+
+def is_piece(key: bytes) -> bool:
+    """Return True for a key of ``piece``."""
+    return key[:1] == rows.COMMAND and key[-1:] == _PIECE
+
+
+def command_of(key: bytes) -> bytes:
+    """Return the part of a key of ``piece`` that all pieces of the command share."""
+    return key[1 : 1 + _NAME]
+
+
+_NAME = 12
+"""Bytes of the digest of a command's id in the key of a piece. With it, the key has the size of all keys of repetitions."""
+_PIECE = b"\1"
+"""Last byte of the key of a piece. The other keys end with a zero."""
+
+
 def _row(*parts: bytes | bool) -> bytes:
     digest = blake2b(digest_size=16)
     for part in parts:

@@ -159,9 +159,14 @@ def _remember(partition: Partition, command: Command, log_time: int) -> None:
 
 def remember(partition: Partition, key: bytes, log_time: int, content: bytes = b"") -> None:
     """Keep a row for a day of log time. ``key`` is one of the keys of ``repetitions``."""
-    until = max(partition.progress.row.queue_time, log_time) + partition.context.periods.command_life
-    partition.outbox.write(key, until.to_bytes(8, "big") + content)
-    partition.schedule.commands.add(until, key)
+    at = until(partition, log_time)
+    partition.outbox.write(key, at.to_bytes(8, "big") + content)
+    partition.schedule.commands.add(at, key)
+
+
+def until(partition: Partition, log_time: int) -> int:
+    """Return the log time until which a repetition of a record with ``log_time`` is known."""
+    return max(partition.progress.row.queue_time, log_time) + partition.context.periods.command_life
 
 
 def _check_repeated(partition: Partition, command: Command) -> None:

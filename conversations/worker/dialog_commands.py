@@ -32,6 +32,7 @@ from conversations.protocol.command import (
     End,
     EndWithError,
     Operation,
+    Piece,
     Report,
     Resend,
     Resolve,
@@ -43,7 +44,7 @@ from conversations.protocol.command import (
     Tick,
 )
 from conversations.protocol.endpoint import NEVER, Endpoint
-from conversations.protocol.limits import DESCRIPTION_LIMIT, RECORD_BODY, sendable
+from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
 from conversations.protocol.states import check_timer
 from conversations.protocol.times import later
 from conversations.worker import commands, outbound
@@ -147,6 +148,8 @@ def ask(draft: Draft, active: Active, operation: Operation) -> None:
             raise LocalError(
                 "an operation about a partition must stand alone in its command", code=codes.COMMAND_CONTRADICTS
             )
+        case Piece():
+            raise LocalError("a piece must stand alone in its command", code=codes.COMMAND_CONTRADICTS)
         case Reuse():
             raise LocalError("Reuse must be the first operation of its command", code=codes.COMMAND_CONTRADICTS)
         case Tick() | Resolve() | Report():
@@ -158,9 +161,8 @@ def ask(draft: Draft, active: Active, operation: Operation) -> None:
 
 def _check_send(draft: Draft, active: Active, send: Send) -> None:
     declared = active.side.contract.outgoing(None, send.message_type, active.endpoint.initiator)
-    limit = min(draft.room.body_limit, RECORD_BODY)
-    if len(send.body) > limit:
-        raise body_too_large(len(send.body), limit)
+    if len(send.body) > draft.room.body_limit:
+        raise body_too_large(len(send.body), draft.room.body_limit)
     check_content_type(send.message_type, send.content_type, codec_of(declared).content_type)
     if draft.room.delayed and draft.room.is_clogged(active):
         raise LocalError(clogged(active.endpoint.peer), code=codes.CLOGGED)

@@ -46,7 +46,7 @@ from conversations.calls import Call
 from conversations.draft import Draft
 from conversations.errors import InvalidBody, TimeLimitExceeded, Verdict
 from conversations.protocol import rows
-from conversations.protocol.command import Resolve, Reuse, concerns_partition
+from conversations.protocol.command import Piece, Resolve, Reuse, concerns_partition
 from conversations.protocol.envelope import Kind
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
@@ -60,6 +60,7 @@ from conversations.worker import (
     outbound,
     parking,
     partition_commands,
+    pieces,
     pooled,
     quarantine,
     queue_switch,
@@ -209,6 +210,9 @@ def _carry_out(partition: Partition, order: Order) -> None:
     partition.transmission.carried.carry(order.trace)
     if (refusal := commands.misplaced(partition, order)) is not None:
         commands.refuse(partition, order, refusal)
+    elif isinstance(operations[0], Piece) and len(operations) == 1:
+        if (whole := pieces.whole(partition, order, operations[0])) is not None:
+            _carry_out(partition, whole)
     elif concerns_partition(order.command):
         partition_commands.carry_out(partition, order)
     elif isinstance(operations[0], Reuse):

@@ -310,6 +310,7 @@ class Partition:
         for kind, passing in ((rows.COMMAND, self.schedule.commands), (rows.LETTER, self.schedule.letters)):
             for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)
+                self.waiting.pieces.restore(key, row)
         self.parking.restore()
 
     def read_to(self) -> int:

@@ -34,6 +34,7 @@ def sweep(partition: Partition) -> None:
     for passing in (partition.schedule.commands, partition.schedule.letters):
         for key in passing.take(log_time, SWEEP):
             partition.outbox.write(key, None)
+            partition.waiting.pieces.forget(key)
     partition.schedule.deadlines.trim(partition.is_open)
     _tick(partition)
 
@@ -52,9 +53,11 @@ def _hear_tick(partition: Partition) -> None:
 
 
 def _tick(partition: Partition) -> None:
-    """Write a tick if tombstones wait to be forgotten, and the queue has been idle for ``Periods.tick_after``."""
+    """Write a tick if tombstones or pieces wait to be forgotten, and the queue has been idle for ``Periods.tick_after``."""
     context, now = partition.context, partition.context.now
-    if not partition.schedule.wants_tick(now, partition.progress.row.queue_time, context.periods.tick_after):
+    if not partition.schedule.wants_tick(
+        now, partition.progress.row.queue_time, context.periods.tick_after, more=partition.waiting.pieces.bytes > 0
+    ):
         return
     where = partition.number, context.destinations.partitions(context.name) or 1
     command = to_partition(where, Tick(), context.name, context.new_conversation(), now)

@@ -62,11 +62,11 @@ class Schedule:
         heard, self._heard = self._heard, 0
         return heard
 
-    def wants_tick(self, now: int, queue_time: int, idle: int) -> bool:
-        """Return True if a tick must be written: the queue was idle for ``idle`` microseconds, and tombstones wait to be forgotten."""
+    def wants_tick(self, now: int, queue_time: int, idle: int, *, more: bool = False) -> bool:
+        """Return True if a tick must be written: the queue was idle for ``idle`` microseconds, and tombstones or ``more`` wait to be forgotten."""
         self._asked = min(self._asked, now)
         last = max(queue_time, self._asked)
-        if not len(self.tombstones) or (last and now - last < idle):
+        if not (more or len(self.tombstones)) or (last and now - last < idle):
             return False
         self._asked = now
         return last != 0  # 0: nobody has written to this queue; its idle time begins now

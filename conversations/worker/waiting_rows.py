@@ -1,12 +1,13 @@
 """Waiting: records that are not finished are kept as rows, so that the partition's positions can move past them.
 
 A step commits the positions behind all records that it has routed. Records that are not finished are kept as rows in the same transaction.
-There are four kinds of rows:
+There are five kinds of rows:
 
 * **Waiting rows** keep records whose turn has not come, or whose handler has not finished. The rows have numbers, and a restart puts the
   records back into their lanes in the order of these numbers. New rows go behind all others, with one exception. When the gap before
   a held record has closed, the record comes to the head of its lane. Then its row goes in front of all others.
 * **Held rows** keep messages that arrived early: a message before them is missing. Their keys have the dialog and the sequence number.
+* **Pieces** of commands are kept as rows until their command is whole (``piece_rows``).
 * **Fragments** are kept as rows until the message that they belong to is settled (``Fragments``).
 * **Delayed rows** keep envelopes of this side that their destination cannot take now. These rows and the waiting rows get their numbers
   from the same sequence. Letters of records that never had an offset also get numbers from this sequence.
@@ -24,6 +25,7 @@ from conversations.protocol.envelope import Envelope, decode, encode
 from conversations.protocol.fragments import Begun, begun_with, is_last, joined
 from conversations.worker.active import NO_ROW, Active, Arrival, Recorded
 from conversations.worker.outbox import Outbox
+from conversations.worker.piece_rows import Pieces
 from conversations.worker.records import arrival_of, encode_item
 
 FIRST_ROW = 1 << 40
@@ -193,7 +195,7 @@ class Fragments:
 class Waiting:
     """The rows of one partition that keep records, and the number of their bytes."""
 
-    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held")
+    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held", "pieces")
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -202,6 +204,7 @@ class Waiting:
         """Bytes of the records in waiting rows."""
         self.held, self.delayed = Kept(), Delayed()
         self.fragments = Fragments(outbox)
+        self.pieces = Pieces(outbox)
 
     @property
     def added(self) -> int:

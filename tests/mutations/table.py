@@ -1243,6 +1243,22 @@ MUTATIONS = (
         "tests/unit/protocol/test_endpoint.py::test_a_restored_side_does_not_transmit_again_before_its_time[30000000-30]",
     ),
     Mutation(
+        "560-a-command-in-pieces-takes-effect-again",
+        "tests/simulation/test_pieces.py::test_what_comes_again_has_no_effect",
+    ),
+    Mutation(
+        "561-a-command-is-carried-out-before-its-last-piece",
+        "tests/simulation/test_pieces.py::test_a_large_block_takes_effect_with_its_last_piece",
+    ),
+    Mutation(
+        "562-pieces-are-forgotten-by-a-restart",
+        "tests/simulation/test_pieces.py::test_workers_that_die_among_the_pieces_lose_none",
+    ),
+    Mutation(
+        "563-pieces-stay-for-ever",
+        "tests/simulation/test_pieces.py::test_a_client_that_dies_among_the_pieces_leaves_nothing",
+    ),
+    Mutation(
         "559-a-new-route-is-not-looked-up",
         "tests/simulation/test_two_clusters.py::test_the_first_dialog_over_a_new_route_is_transmitted_again",
     ),

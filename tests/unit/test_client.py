@@ -1,7 +1,7 @@
 """Laws of speaking from outside: a block is one command, written when it is left, and wrong requests write nothing."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from uuid import UUID
@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from conversations import Begun, Client, Contract, Kafka, MessageType, Opening, Service
+from conversations.config import Limits
 from conversations.errors import (
     BodyTooLarge,
     DialogEnded,
@@ -41,6 +42,9 @@ class Answer(BaseModel):
 SALES = Contract("Sales", sent_by_initiator=[Ask], sent_by_target=[Answer], lifetime=timedelta(hours=2))
 OTHER = Contract("Other", sent_by_initiator=[Ask])
 WEB = Service("web", initiates=[SALES], ignores=[Answer])
+
+
+SMALL = Limits(body_bytes=500_000)
 
 
 class Speaker:
@@ -183,6 +187,7 @@ def test_after_the_end_the_block_is_over(speaker: Speaker) -> None:
 
 def test_what_the_contract_forbids_is_refused_before_anything_is_written(speaker: Speaker) -> None:
     """Direction, type, size: the client knows its service's contracts, on new dialogs and on old ones."""
+    speaker.client.limits = SMALL
     with speaker.client.begin_dialog("shop", SALES) as dialog:
         with pytest.raises(WrongDirection):
             dialog.send(Answer())
@@ -258,7 +263,9 @@ def test_timers_have_names_in_a_block(speaker: Speaker) -> None:
 class Deaf:
     """A Kafka that never confirms."""
 
-    def append_async(self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = "") -> Future[None]:
+    def append_async(
+        self, key: bytes, values: Sequence[bytes], headers: Headers | None = None, *, to: str = ""
+    ) -> Future[None]:
         return Future()
 
     def close(self) -> None:
@@ -351,6 +358,7 @@ def test_a_client_speaks_on_the_side_that_its_handle_names() -> None:
 
 def test_a_wrong_message_on_the_accepted_side_is_refused_before_anything_is_written() -> None:
     acceptor = Acceptor()
+    acceptor.client.limits = SMALL
     with acceptor.client.dialog(f"{Client.new_id()}:target") as dialog:
         with pytest.raises(WrongDirection):
             dialog.send(Ask())
@@ -376,6 +384,7 @@ def test_many_dialogs_begin_in_one_call_with_a_result_for_each(speaker: Speaker)
 
 
 def test_a_begin_that_fails_hinders_no_other(speaker: Speaker) -> None:
+    speaker.client.limits = SMALL
     good, wrong = Client.new_id(), Client.new_id()
     begun = speaker.client.begin_dialogs(
         "shop",
@@ -417,7 +426,7 @@ def test_at_most_a_window_of_commands_is_under_way() -> None:
 
     class Slow:
         def append_async(
-            self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = ""
+            self, key: bytes, values: Sequence[bytes], headers: Headers | None = None, *, to: str = ""
         ) -> Future[None]:
             future = Confirmation()
             under_way.add(id(future))
@@ -438,7 +447,7 @@ def test_at_most_a_window_of_commands_is_under_way() -> None:
 def test_a_command_that_kafka_does_not_confirm_says_how_to_repeat_it() -> None:
     class Silent:
         def append_async(
-            self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = ""
+            self, key: bytes, values: Sequence[bytes], headers: Headers | None = None, *, to: str = ""
         ) -> Future[None]:
             return Future()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 
@@ -135,7 +136,7 @@ def test_a_time_out_says_whether_the_request_has_left_this_side() -> None:
             self.confirms = confirms
 
         def append_async(
-            self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = ""
+            self, key: bytes, values: Sequence[bytes], headers: Headers | None = None, *, to: str = ""
         ) -> Future[None]:
             future: Future[None] = Future()
             if self.confirms:

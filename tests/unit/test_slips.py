@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import datetime, timedelta
 from functools import partial
@@ -457,7 +457,9 @@ def test_a_client_names_the_services_that_are_similar_to_an_unknown_one() -> Non
 class Silent:
     """A sink to a Kafka that confirms nothing."""
 
-    def append_async(self, key: bytes, value: bytes, headers: Headers | None = None, *, to: str = "") -> Future[None]:
+    def append_async(
+        self, key: bytes, values: Sequence[bytes], headers: Headers | None = None, *, to: str = ""
+    ) -> Future[None]:
         return Future()
 
     def close(self) -> None:

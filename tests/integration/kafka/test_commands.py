@@ -41,7 +41,7 @@ def test_a_confirmed_command_reaches_the_owner_of_its_key(kafka: Kafka, member: 
 def test_many_threads_share_a_producer_and_futures_end(kafka: Kafka) -> None:
     commands = CommandProducer(kafka, "orders")
     with ThreadPoolExecutor(8) as pool:
-        futures = list(pool.map(lambda n: commands.append_async(b"%d" % n, b"%d" % n), range(500)))
+        futures = list(pool.map(lambda n: commands.append_async(b"%d" % n, [b"%d" % n]), range(500)))
     assert all(future.result(10) is None for future in futures)
     got: set[bytes | None] = set()
     for partition in range(PARTITIONS):
@@ -82,7 +82,7 @@ def test_a_producer_that_failed_for_good_is_replaced_and_nobody_waits_in_vain(ka
     commands = CommandProducer(kafka, "orders")
     commands.append(b"k", b"before")
     assert commands._connection is not None
-    under_way = [commands.append_async(b"k", b"%d" % n) for n in range(100)]
+    under_way = [commands.append_async(b"k", [b"%d" % n]) for n in range(100)]
     fail_for_good(commands._connection.producer)
     assert all(isinstance(future.exception(PATIENCE), NotAccepted | None) for future in under_way)
     with suppress(NotAccepted):  # it may be the one that notices
@@ -101,7 +101,7 @@ def hold_reports(commands: CommandProducer, until_set: Event) -> None:
             until_set.wait(PATIENCE)
 
     while not held.is_set():
-        commands.append_async(b"k", b"held").add_done_callback(wait)
+        commands.append_async(b"k", [b"held"]).add_done_callback(wait)
 
 
 def test_a_sender_that_meets_a_fatal_error_first_lets_the_producer_be_replaced(kafka: Kafka) -> None:
@@ -124,12 +124,12 @@ def test_a_service_outside_the_catalog_is_named(kafka: Kafka) -> None:
 
 def test_a_command_that_needs_a_service_is_refused_until_the_catalog_names_it(kafka: Kafka) -> None:
     commands, late = CommandProducer(kafka, "orders"), f"late-{uuid4().hex}"
-    commands.append_async(b"k", b"v", to="orders").result(PATIENCE)
+    commands.append_async(b"k", [b"v"], to="orders").result(PATIENCE)
 
     def is_refused() -> bool:
         """Return False if the command was appended, because the catalog could not be read in time."""
         try:
-            commands.append_async(b"k", b"v", to=late).result(PATIENCE)
+            commands.append_async(b"k", [b"v"], to=late).result(PATIENCE)
         except UnknownService as refusal:
             assert late in str(refusal)  # noqa: PT017 - only if it is raised
             return True
@@ -137,7 +137,7 @@ def test_a_command_that_needs_a_service_is_refused_until_the_catalog_names_it(ka
 
     until(is_refused, "the catalog was read, and does not name the service", PATIENCE)
     apply(kafka, [ServiceDeclaration(late)], partitions=1)
-    commands.append_async(b"k", b"v", to=late).result(PATIENCE)
+    commands.append_async(b"k", [b"v"], to=late).result(PATIENCE)
     commands.close()
 
 

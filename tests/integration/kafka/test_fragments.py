@@ -18,6 +18,7 @@ pytestmark = pytest.mark.kafka
 ASK = MessageType("Ask", "bytes")
 BLOCK = MessageType("Block", "bytes")
 BLOCKS = Contract("Blocks", sent_by_initiator=[ASK], sent_by_target=[BLOCK])
+PUTS = Contract("Puts", sent_by_initiator=[BLOCK])
 PARTITIONS = 2
 
 
@@ -75,4 +76,28 @@ def test_bodies_of_megabytes_arrive_whole_and_in_order(kafka: Kafka) -> None:
         until(lambda: len(reader.got) == 21, "all dialogs")
         assert reader.got[large.id] == [block(size) for size in sizes]
         assert reader.fails == 0
+        crew.stop()
+
+
+def test_a_client_sends_bodies_of_megabytes(kafka: Kafka) -> None:
+    got: dict[str, list[bytes]] = {}
+    writer: Service[dict[str, Any]] = Service("writers", initiates=[PUTS])
+    keeper: Service[dict[str, Any]] = Service("keeper", accepts=[PUTS])
+
+    @keeper.on(BLOCK)
+    def put(body: bytes, dialog: Dialog[dict[str, Any]]) -> None:
+        got.setdefault(dialog.id, []).append(body)
+
+    apply(kafka, [writer.declaration(), keeper.declaration()], PARTITIONS, 1)
+    with Crew([kafka_worker(service, kafka, WorkerSettings()) for service in (writer, keeper)], kafka) as crew:
+        crew.await_ready(60)
+        with Client(writer, kafka) as client:
+            sizes = [10, 5_000_000, 700_000, 3]
+            with client.begin_dialog("keeper", PUTS) as large:
+                for size in sizes:
+                    large.send(block(size), type="Block")
+            with client.dialog(large.id) as again:
+                again.send(block(2_000_000), type="Block")
+        until(lambda: len(got.get(large.id, ())) == len(sizes) + 1, "all blocks", 60)
+        assert got[large.id] == [block(size) for size in (*sizes, 2_000_000)]
         crew.stop()

@@ -1,0 +1,79 @@
+"""Pieces: a command that is too large for one record comes in several records, and takes effect with the last one.
+
+    piece 0 --keep--> row | piece 1 --keep--> row | last piece: the command is whole, and is carried out; no rows
+
+Each piece is a command of its own with the id of the whole one, so it waits in the lane of its dialog like any other (design decision 0061).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conversations.errors import LocalError
+from conversations.protocol import codes, repetitions
+from conversations.protocol.command import Command, Piece, UndecodableRecord, decode_command
+from conversations.protocol.limits import COMMAND_BYTES
+from conversations.worker import commands
+from conversations.worker.active import Order
+from conversations.worker.partition import Partition
+
+
+def whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
+    """Keep a piece, and return None. With the last piece, return the order of the whole command instead.
+
+    A piece that is there already, or whose command took effect before, is a repetition. If a piece does not fit, the command is refused: its dead letter
+    has what has come of it.
+    """
+    kept, command_id = partition.waiting.pieces, order.command.command_id
+    taken = repetitions.joined(command_id)
+    if 0 <= piece.index < kept.arrived(command_id) or partition.outbox.read(taken) is not None:
+        partition.context.counts.count_duplicate()
+        return None
+    if why := _misfit(partition, order, piece):
+        _refuse(partition, order, piece, why)
+        return None
+    if piece.index < piece.count - 1:
+        until = commands.until(partition, order.log_time)
+        partition.schedule.commands.add(until, kept.keep(command_id, piece, until))
+        return None
+    value = kept.joined(command_id, piece.content)
+    try:
+        command = decode_command(partition.context.destinations.schemas.command(value))
+    except UndecodableRecord as error:
+        _refuse(partition, order, piece, f"the pieces of the command are no command together: {error}")
+        return None
+    if not _is_of(command, order.command):
+        _refuse(partition, order, piece, "the pieces of the command are those of another one")
+        return None
+    kept.drop(command_id)
+    commands.remember(partition, taken, order.log_time)
+    return replace(order, value=value, command=command)
+
+
+def _misfit(partition: Partition, order: Order, piece: Piece) -> str:
+    """Return why a piece must not come next; "" if it may."""
+    kept, limits = partition.waiting.pieces, partition.context.settings.limits
+    arrived = kept.arrived(order.command.command_id)
+    if not arrived <= piece.index < piece.count or not piece.content:
+        return f"piece {piece.index} of {piece.count} is no possible piece of a command"
+    if piece.index > arrived:
+        return f"the command is not whole: piece {arrived} of {piece.count} is missing"
+    size = kept.size(order.command.command_id) + len(piece.content)
+    if size > limits.body_bytes + COMMAND_BYTES:
+        return f"the command has more than {limits.body_bytes} bytes"
+    if piece.index == 0 and kept.bytes >= limits.assembled_bytes:
+        return "too many commands in pieces are not whole yet"
+    return ""
+
+
+def _is_of(whole: Command, piece: Command) -> bool:
+    """Return True if a whole command is about the side that its piece names, and is not cut again."""
+    named = [(it.command_id, it.conversation_id, it.from_initiator, it.key) for it in (whole, piece)]
+    return named[0] == named[1] and bool(whole.operations) and not isinstance(whole.operations[0], Piece)
+
+
+def _refuse(partition: Partition, order: Order, piece: Piece, why: str) -> None:
+    kept, command_id = partition.waiting.pieces, order.command.command_id
+    value = kept.joined(command_id, piece.content)
+    kept.drop(command_id)
+    commands.refuse(partition, replace(order, value=value), LocalError(why, code=codes.COMMAND_CONTRADICTS))

@@ -1,0 +1,259 @@
+"""Pieces: a client's command that is too large for one record takes effect once, whole, with its last piece."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from conversations import BodyTooLarge, Kafka
+from conversations.config import Limits, WorkerSettings
+from conversations.local import LocalClient
+from conversations.ports import Headers
+from conversations.protocol import command as commands
+from conversations.protocol import repetitions
+from conversations.protocol.command import Command, Piece, decode_command, encode_command
+from conversations.protocol.envelope import Kind, decode
+from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
+from conversations.testing import Simulation
+from conversations.testing.reading import state_of, visible
+from conversations.worker import pieces
+from tests.simulation.support.two_clusters import TALK, Both, Word
+
+LONG = "long" * 100
+"""A text of 400 bytes. With its command, it comes in pieces of 64 bytes."""
+PIECE = 64
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands above 128 bytes go in pieces."""
+    monkeypatch.setattr(commands, "COMMAND_BYTES", 2 * PIECE)
+    monkeypatch.setattr(commands, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(pieces, "COMMAND_BYTES", 2 * PIECE)
+
+
+class Held:
+    """A sink that keeps the records of commands, so that a test appends them one by one."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes]] = []
+
+    def append_async(
+        self, key: bytes, values: Sequence[bytes], headers: Headers | None = None, *, to: str = ""
+    ) -> Future[None]:
+        self.records += [(key, value) for value in values]
+        done: Future[None] = Future()
+        done.set_result(None)
+        return done
+
+    def close(self) -> None: ...
+
+
+class World:
+    """Services on one cluster, with a client of the first one whose records are appended by hand."""
+
+    def __init__(self, **limits: int) -> None:
+        self.both = Both()
+        settings = WorkerSettings(
+            patience=timedelta(0), revocation=timedelta(0), limits=Limits(**({"fragment_bytes": 32, "body_bytes": 1_000} | limits))
+        )  # fmt: skip
+        self.sim = Simulation(self.both.here, self.both.there, settings=settings, raise_failures=False, now=datetime.now(UTC))  # fmt: skip
+        self.held = Held()
+        self.client = LocalClient(self.both.here, Kafka("memory"), self.held, broker=self.sim.broker)
+
+    def say(self, *texts: str) -> tuple[str, list[tuple[bytes, bytes]]]:
+        """Begin a dialog in one block. Return its id, and the records of its command."""
+        self.held.records = []
+        with self.client.begin_dialog("there", TALK) as dialog:
+            for text in texts:
+                dialog.send(Word(text=text))
+        return dialog.id, self.held.records
+
+    def append(self, *records: tuple[bytes, bytes]) -> None:
+        for key, value in records:
+            self.sim.broker.append_keyed("here", COMMANDS, key, value)
+        self.sim.run()
+
+    def kept(self) -> list[bytes]:
+        """Return the keys of all rows of pieces."""
+        return [
+            key for table in state_of(self.sim.broker, "here") for key in table if repetitions.is_piece(key)
+        ]  # fmt: skip
+
+    @property
+    def heard(self) -> list[list[str]]:
+        return list(self.both.heard.values())
+
+    def refused(self) -> list[tuple[str, int]]:
+        return [(it.reason, it.code) for it in self.sim.dead_letters("here")]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    with made.sim:
+        yield made
+
+
+def test_a_large_block_takes_effect_with_its_last_piece(world: World) -> None:
+    name, records = world.say("a", LONG, "last")
+    assert len(records) > 7
+    assert all(len(value) < 3 * PIECE for _, value in records)
+    world.append(*records[:-1])
+    assert world.heard == []
+    assert len(world.kept()) == len(records) - 1
+    world.append(records[-1])
+    assert world.both.heard == {name: ["a", LONG, "last"]}
+    assert world.both.answers == {name: ["a", LONG, "last"]}
+    assert world.kept() == []
+    assert world.sim.worker("here").partitions
+    assert {p.waiting.pieces.bytes for p in world.sim.worker("here").partitions.values()} == {0}
+    queue = visible(world.sim.broker, service_topic(world.sim.broker.namespace, "there", QUEUE))
+    cut = [it for it in (decode(record.value() or b"") for record in queue) if it.fragments > 1]
+    assert {it.kind for it in cut} == {Kind.MESSAGE}
+    assert len(cut) > 10, "the owner sends the message in fragments"
+
+
+def test_a_small_block_is_one_record(world: World) -> None:
+    _, records = world.say()
+    assert [type(decode_command(value).operations[0]) for _, value in records] == [commands.Begin]
+
+
+def test_workers_that_die_among_the_pieces_lose_none(world: World) -> None:
+    name, records = world.say(LONG, "last")
+    for record in records:
+        world.append(record)
+        world.sim.crash("here")
+        world.sim.run()
+    assert world.both.heard == {name: [LONG, "last"]}
+    assert world.kept() == []
+    world.sim.check_invariants()
+
+
+def test_what_comes_again_has_no_effect(world: World) -> None:
+    name, records = world.say(LONG, "last")
+    for record in records:
+        world.append(record, record)
+    world.append(*records)
+    assert world.both.heard == {name: [LONG, "last"]}
+    name, first = world.say("a")
+    world.append(*first)
+    world.held.records = []
+    with world.client.dialog(name) as dialog:
+        dialog.send(Word(text=LONG))
+    world.append(*world.held.records, *world.held.records)
+    assert world.both.heard[name] == ["a", LONG]
+    assert (world.refused(), world.kept()) == ([], [])
+
+
+def test_other_commands_go_on_among_the_pieces(world: World) -> None:
+    name, first = world.say("a")
+    world.append(*first)
+    world.held.records = []
+    with world.client.dialog(name) as dialog:
+        dialog.send(Word(text=LONG))
+    long = world.held.records
+    world.held.records = []
+    with world.client.dialog(name) as dialog:
+        dialog.send(Word(text="b"))
+    world.append(*long[:3], *world.held.records, *long[3:])
+    assert world.both.heard == {name: ["a", "b", LONG]}
+
+
+def test_a_client_that_dies_among_the_pieces_leaves_nothing(world: World) -> None:
+    _, records = world.say(LONG)
+    world.append(*records[:-1])
+    assert world.kept()
+    world.sim.advance(timedelta(days=3))
+    assert (world.heard, world.kept(), world.refused()) == ([], [], [])
+    world.append(records[-1])
+    assert world.refused() == [("command-refused", 50001)]
+    assert world.heard == []
+
+
+def test_a_missing_piece_refuses_the_command_with_its_bytes(world: World) -> None:
+    _, records = world.say(LONG)
+    world.append(records[0], records[1], records[3])
+    (letter,) = world.sim.dead_letters("here")
+    assert (letter.reason, letter.code) == ("command-refused", 50001)
+    contents = [it.content for _, value in records if isinstance(it := decode_command(value).operations[0], Piece)]
+    assert letter.value == contents[0] + contents[1] + contents[3]
+    assert "piece 2 of " in letter.message
+    assert world.kept() == []
+
+
+def test_a_command_that_is_refused_as_a_whole_keeps_all_its_bytes(world: World) -> None:
+    name, first = world.say("last")
+    world.append(*first)
+    world.held.records = []
+    with world.client.dialog(name) as dialog:
+        dialog.send(Word(text=LONG))
+    world.append(*world.held.records)
+    (letter,) = world.sim.dead_letters("here")
+    assert (letter.reason, letter.code) == ("command-refused", 8429)
+    (sent,) = decode_command(letter.value).operations
+    assert isinstance(sent, commands.Send)
+    assert LONG.encode() in sent.body
+    assert world.kept() == []
+
+
+@pytest.mark.parametrize(
+    ("piece", "says"),
+    [
+        (Piece(0, 1, b""), "no possible piece"),
+        (Piece(3, 3, b"x"), "no possible piece"),
+        (Piece(-1, 3, b"x"), "no possible piece"),
+        (Piece(0, 1, b"no command"), "no command together"),
+    ],
+)
+def test_an_impossible_piece_is_refused(world: World, piece: Piece, says: str) -> None:
+    _, ((key, value),) = world.say()
+    command = decode_command(value)
+    command.operations = (piece,)
+    world.append((key, encode_command(command)))
+    (letter,) = world.sim.dead_letters("here")
+    assert (letter.reason, letter.code, letter.value) == ("command-refused", 50001, piece.content)
+    assert says in letter.message
+
+
+def test_the_pieces_of_another_command_are_refused(world: World) -> None:
+    _, ((key, value),) = world.say()
+    command = decode_command(value)
+    for inner in (
+        _with(command, key="other"),
+        _with(command, operations=(Piece(0, 1, b"x"),)),
+        _with(command, command_id=b"1" * 16),
+    ):
+        world.append((key, encode_command(_with(command, operations=(Piece(0, 1, encode_command(inner)),)))))
+    assert world.refused() == 3 * [("command-refused", 50001)]
+    world.append((key, encode_command(_with(command, operations=(*command.operations, Piece(0, 1, value))))))
+    assert world.refused()[-1] == ("command-refused", 50001)
+
+
+def _with(command: Command, **changes: Any) -> Command:
+    fields = {name: getattr(command, name) for name in Command.__slots__} | changes
+    return Command(**fields)
+
+
+def test_what_is_too_large_is_refused_by_client_and_worker() -> None:
+    world = World(body_bytes=200, assembled_bytes=100)
+    with world.sim:
+        _, records = world.say(*["a" * 90] * 20)
+        world.append(*records)
+        assert ("command-refused", 50001) in world.refused()
+        assert any("more than 200 bytes" in it.message for it in world.sim.dead_letters("here"))
+        assert world.heard == []
+        others = [world.say(LONG)[1] for _ in range(12)]
+        before = len(world.refused())
+        for records in others:
+            world.append(*records[:3])
+        told = [it.message for it in world.sim.dead_letters("here")[before:]]
+        assert any("too many commands in pieces" in it for it in told)
+        world.client.limits = Limits(body_bytes=300)
+        with (
+            world.client.begin_dialog("there", TALK) as dialog,
+            pytest.raises(BodyTooLarge, match="at most 300 are allowed"),
+        ):
+            dialog.send(Word(text=LONG))
