@@ -86,6 +86,7 @@ class Forwarder:
         self._there = there
         self._topic = transmission_topic(here.namespace, cluster.name)
         self._admin = Admin(here)
+        self._routes = CatalogReader(here, self._admin)
         self._admin_there = Admin(there)
         self._catalog = CatalogReader(there, self._admin_there)
         self._outage = Backoff(*OUTAGE)
@@ -173,6 +174,18 @@ class Forwarder:
         ends = Ends(self._here, [self._topic]).decided()
         self.report.look((), sum(ends[self._topic, number] - at for number, at in self._left.items()))
         self._again_at = time.monotonic() + self._outage.again()
+        self._follow_route()
+
+    def _follow_route(self) -> None:
+        """Use the address that the catalog here has now for the other cluster. No carrier is open meanwhile."""
+        found = self._routes.read().clusters.get(self._cluster.name)
+        if found is None or found == self._cluster:
+            return
+        log.info("cluster %s is at %s now", found.name, found.bootstrap)
+        self._cluster = found
+        self._there = replace(self._there, bootstrap=found.bootstrap, namespace=found.namespace)
+        self._admin_there = Admin(self._there)
+        self._catalog = CatalogReader(self._there, self._admin_there)
 
     def _look(self) -> Topic:
         """Return the transmission topic.

@@ -1,6 +1,7 @@
 """What a forwarder tells while it works, while the other cluster is away, and at its end; and its connections."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from conversations.protocol.routes import Cluster
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.operate.events import told
 from tests.integration.kafka.test_forwarder import (
+    Ask,
     Asker,
     _records,
     answerer,
@@ -93,6 +95,18 @@ def test_a_forwarder_counts_what_waits_while_it_cannot_carry(here: Kafka, there:
         until(lambda: forwarder.report.condition.lag == 0, "all is carried again", 60)
 
 
+def test_a_forwarder_follows_a_corrected_address(here: Kafka, there: Kafka) -> None:
+    asker, _, emea, _ = joined(here, there, 0)
+    wrong = emea._replace(bootstrap="127.0.0.1:1")
+    add_route(here, "answerer", wrong, 1)
+    forwarder = Forwarder(here, wrong, replace(there, bootstrap=wrong.bootstrap))
+    with working((asker.service, here)), Client(asker.service, here) as client, forwarding(forwarder):
+        begin(client, 1, 0)
+        until(lambda: forwarder.trouble, "the address is wrong", 60)
+        add_route(here, "answerer", emea, 1)
+        until(lambda: forwarder.carried.envelopes >= 2, "the envelopes are carried to the right one", 90)
+
+
 def test_a_cluster_without_a_topic_of_positions_is_told_with_the_remedy(here: Kafka, there: Kafka) -> None:
     asker, target = Asker(), answerer(0)
     apply(here, [asker.service.declaration()], 1, 1)
@@ -141,3 +155,25 @@ def test_idle_connections_are_closed_and_a_forwarder_goes_on(
             until(lambda before=before: not before & connections(broker.port), "the connections are closed", 60)  # type: ignore[misc]
         assert forwarder.carried.failures == 0
     assert _records(there, "answerer") >= 2
+
+
+def test_a_cluster_that_is_rebuilt_empty_gets_what_the_transmission_topic_has(here: Kafka) -> None:
+    """Its service has the open dialogs again, and they go on. What it says again is dropped."""
+    namespace = f"t{uuid4().hex[:10]}"
+    with EmbeddedBroker() as broker:
+        there, port = Kafka(broker.bootstrap, namespace=namespace), broker.port
+        asker, service, emea, home = joined(here, there, 99)
+        forwarder = Forwarder(here, emea, there)
+        with working((asker.service, here)), Client(asker.service, here) as client, forwarding(forwarder):
+            with working((service, there)), forwarding(Forwarder(there, home, here)):
+                (name,) = begin(client, 1, 4)
+                until(lambda: len(asker.answers.get(name, ())) == 5, "all is answered", 60)
+            broker.stop()
+            with EmbeddedBroker(port=port):
+                apply(there, [service.declaration()], 2, 1)
+                add_route(there, "asker", home, 1)
+                with working((service, there)), forwarding(Forwarder(there, home, here)):
+                    with client.dialog(name) as dialog:
+                        dialog.send(Ask(n=7))
+                    until(lambda: len(asker.answers[name]) > 5, "the dialog goes on", 120)
+    assert asker.answers == {name: [0, 1, 2, 3, 4, 7]}
