@@ -27,6 +27,7 @@ def remote(
     waiting: Annotated[
         int, typer.Option(min=1, help="Messages that wait when the forwarder starts, e.g. 1000000.")
     ] = Sizes.waiting,
+    large: Annotated[int, typer.Option(min=2_000_000, help="Bytes of each large message.")] = Sizes.large,
     profile: Annotated[str, typer.Option(help="Write a profile of the forwarder that catches up into this file.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; progress goes to stderr.")] = False,
 ) -> None:
@@ -38,7 +39,7 @@ def remote(
       python -m bench.remote --waiting 1000000 --json
       python -m bench.remote --rounds 1 --messages 1000 --dialogs 50 --timed 100 --waiting 5000
     """
-    sizes = Sizes(rounds, messages, dialogs, Sizes.rate, timed, waiting)
+    sizes = Sizes(rounds, messages, dialogs, Sizes.rate, timed, waiting, large)
     terminal = Console(stderr=as_json)
     patience = PATIENCE if messages >= Sizes.messages else 0.0
     try:

@@ -44,6 +44,10 @@ class Sizes:
     """Number of messages of the latencies."""
     waiting: int = 100_000
     """Number of messages that wait while there is no forwarder."""
+    large: int = 64_000_000
+    """Bytes of each of the large messages."""
+    small_dialogs: int = 1_000
+    """Number of dialogs with small messages beside the large ones."""
 
 
 @dataclass(frozen=True)

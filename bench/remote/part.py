@@ -21,6 +21,7 @@ from conversations_ops.broker import EmbeddedBroker
 TITLES = {
     "near": "a dialog on one cluster",
     "remote": "a dialog between two clusters",
+    "sealed": "the same with seals",
     "mirror": "MirrorMaker 2, from a plain producer to a plain consumer",
 }
 
@@ -44,7 +45,7 @@ def measure(bootstrap: str, sizes: Sizes, screen: Screen, patience: float, profi
         "sizes": vars(sizes),
         "not_measured": {},
     }
-    screen.expect(4 * sizes.rounds)
+    screen.expect(6 * sizes.rounds)
     with tempfile.TemporaryDirectory(prefix="bench-") as name, EmbeddedBroker() as other:
         brokers = Brokers(bootstrap, other.bootstrap, Path(name))
         for number in range(1, sizes.rounds + 1):
@@ -61,6 +62,8 @@ def _round(brokers: Brokers, sizes: Sizes, screen: Screen, number: int, found: F
     steps: dict[str, Callable[[str], dict[str, Any]]] = {
         "near": lambda space: runs.services(brokers, sizes, space, remote=False),
         "remote": lambda space: runs.services(brokers, sizes, space, remote=True),
+        "sealed": lambda space: runs.services(brokers, sizes, space, remote=True, sealed=True),
+        "large": lambda space: runs.large(brokers, sizes, space),
         "caught_up": lambda space: runs.catching_up(brokers, sizes.waiting, space, profile),
         "mirror": lambda space: runs.mirror(brokers, sizes, space),
     }
@@ -109,7 +112,7 @@ def sheets(found: Found) -> list[Sheet]:
             _ratio(samples, name, "mirror", "caught_up_per_second") if "mirror" in ways else "",
         )
         for name in ways
-        if name != "near"
+        if name not in ("near", "sealed")
     ]
     after = (
         f"{sizes['waiting']:,} messages wait when it starts. The time is that from the first to the last append on the other cluster. The forwarder needs "
@@ -118,6 +121,36 @@ def sheets(found: Found) -> list[Sheet]:
     return [
         Sheet(("way", "messages/s", "to one cluster", "p50 ms", "p99 ms", "CPU us/message between"), rows, [note]),
         Sheet(("catches up", "records/s", "to MirrorMaker 2"), catching, [after]),
+        *_large(found),
+    ]
+
+
+def _large(found: Found) -> list[Sheet]:
+    """Return a table of small messages alone and beside large ones."""
+    samples, sizes = [it["large"] for it in found["samples"] if "large" in it], found["sizes"]
+    if not samples:
+        return []
+    size = f"messages of {sizes['large'] // 1_000_000} MB"
+    rows = []
+    for name, title in (("alone", "nothing else"), ("beside", size)):
+        figures = [f"{statistics.median(it[name][key] for it in samples):.1f}" for key in ("p50_ms", "p99_ms")]
+        to_alone = [it[name]["p99_ms"] / it["alone"]["p99_ms"] for it in samples]
+        memory = [f"{statistics.median(it[name][key] for it in samples):.0f}" for key in ("source_mb", "sink_mb")]
+        rows.append(
+            (title, *figures, f"{statistics.median(to_alone):.2f} ({min(to_alone):.2f}-{max(to_alone):.2f})", *memory)
+        )
+    took = [seconds for it in samples for seconds in it["beside"]["large"]]
+    arrived = f"{len(took)} of them arrived meanwhile, after {statistics.median(took):.1f} s (median). " if took else ""
+    note = (
+        f"{sizes['timed']:,} small messages at {sizes['rate']} per second on {sizes['small_dialogs']:,} dialogs between two clusters. A client sends the {size} one after the "
+        f"other, each on its own dialog. {arrived}The memory is the most that the process of each worker has used. Medians of {found['rounds']} rounds."
+    )
+    return [
+        Sheet(
+            ("small messages beside", "p50 ms", "p99 ms", "p99 to alone", "MB of the sender", "MB of the receiver"),
+            rows,
+            [note],
+        )
     ]
 
 
@@ -132,4 +165,4 @@ def _ratio(samples: Sequence[dict[str, Any]], name: str, to: str, key: str = "pe
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
 
 
-PART = Part("remote", "Dialogs between two clusters", minutes=9, measure=measured_part, sheets=sheets)
+PART = Part("remote", "Dialogs between two clusters", minutes=14, measure=measured_part, sheets=sheets)

@@ -29,7 +29,7 @@ def main(text: str, topic: str) -> None:
             for message in consumer.consume(1_000, 0.05):
                 if _failed(message) is None:
                     item = json.loads(message.value() or b"")
-                    arrivals.take((message.key() or b"").decode(), item["n"], item["sent"])
+                    arrivals.take((message.key() or b"").decode(), item["n"], item["sent"], len(item["text"]))
 
     thread = threading.Thread(target=read)
     thread.start()

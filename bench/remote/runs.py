@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ from bench.remote.ground import (
     plain,
 )
 from bench.remote.mirror import mirroring
-from bench.remote.services import ITEMS, SINK, SOURCE, Arrivals, Item, sink, source
+from bench.remote.services import ITEMS, SEALED, SINK, SOURCE, Arrivals, Item, sink, source
 from bench.topics import Filling
 from bench.workload import PARTITIONS
 from conversations import Client, Kafka
@@ -42,31 +45,95 @@ Found = dict[str, Any]
 Records = Callable[[range], Iterator[Filling]]
 
 
-def services(brokers: Brokers, sizes: Sizes, space: str, *, remote: bool) -> Found:
-    """Send items to the sink, on the same cluster or on the other one.
+def services(brokers: Brokers, sizes: Sizes, space: str, *, remote: bool, sealed: bool = False) -> Found:
+    """Send items to the sink, on the same cluster or on the other one, perhaps with seals.
 
     Raises:
         RunFailed: a process failed, or an item was lost, repeated or out of order.
     """
     here, there = brokers.here, brokers.there if remote else brokers.here
     _declare(here, there, space)
+    with _working(brokers, space, there, [SEALED] if sealed else []) as children:
+        names = _begun(here, space, sizes.dialogs)
+        return _measured(brokers, sizes, here, lambda numbers: commands(space, names, numbers), children)
+
+
+def large(brokers: Brokers, sizes: Sizes, space: str) -> Found:
+    """Send small items at a rate between two clusters, first alone, and then beside messages of many megabytes, one after the other.
+
+    Raises:
+        RunFailed: a process failed, or an item was lost, repeated or out of order.
+    """
+    _declare(brokers.here, brokers.there, space)
+    with _working(brokers, space, brokers.there, []) as children:
+        names = _begun(brokers.here, space, sizes.small_dialogs)
+        count, found = sizes.small_dialogs, Found()
+        _arrived(brokers, children[SINK], count)
+        for beside in (False, True):
+            for name in (SOURCE, SINK):
+                children[name].ask("figures")  # the most memory is measured from here on
+            others = _large_ones(brokers.here, space, sizes.large) if beside else nullcontext()
+            with others:
+                pace(brokers.here, commands(space, names, range(count, count + sizes.timed)), sizes.rate)
+            count += sizes.timed
+            _arrived(brokers, children[SINK], count)
+            told = {name: children[name].ask("figures") for name in (SOURCE, SINK)}
+            took = children[SINK].ask("took", count=sizes.timed)["took"]
+            found["beside" if beside else "alone"] = {
+                **summary(took), "large": told[SINK]["large"], **{f"{name}_mb": it["peak_mb"] for name, it in told.items()}
+            }  # fmt: skip
+        brokers.until(lambda: children[SINK].ask("figures")["large"], "no large message has arrived")
+        return found
+
+
+@contextmanager
+def _large_ones(bootstrap: str, space: str, size: int) -> Iterator[None]:
+    """Send messages of ``size`` bytes during the block."""
+    stop = threading.Event()
+    sender = threading.Thread(target=_send_large, args=(bootstrap, space, size, stop))
+    sender.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        sender.join()
+
+
+def _send_large(bootstrap: str, space: str, size: int, stop: threading.Event) -> None:
+    """Send messages of ``size`` bytes, each on a dialog of its own and as soon as Kafka has the one before."""
+    text = "x" * (size - 1_000)
+    with Client(source(), Kafka(bootstrap, namespace=space), timeout=timedelta(minutes=2)) as client:
+        while not stop.is_set():
+            with client.begin_dialog(SINK, ITEMS) as dialog:
+                dialog.send(Item(n=0, sent=time.time(), text=text))
+
+
+@contextmanager
+def _working(brokers: Brokers, space: str, there: str, arguments: list[str]) -> Iterator[dict[str, Child]]:
+    """Run both services, and forwarders between them if they are on two clusters."""
+    here = brokers.here
     with ExitStack() as stack:
         children = {
-            SOURCE: stack.enter_context(brokers.child("services", SOURCE, space, here)),
-            SINK: stack.enter_context(brokers.child("services", SINK, space, there)),
+            SOURCE: stack.enter_context(brokers.child("services", SOURCE, space, here, *arguments)),
+            SINK: stack.enter_context(brokers.child("services", SINK, space, there, *arguments)),
         }
-        if remote:
+        if there != here:
             children[AWAY] = stack.enter_context(brokers.child("forwarding", AWAY, space, here, there))
             children[HOME] = stack.enter_context(brokers.child("forwarding", HOME, space, there, here))
         for child in children.values():
             child.await_start()
-        names = [Client.new_id() for _ in range(sizes.dialogs)]
-        with Client(source(), Kafka(here, namespace=space)) as client:
-            openings = [(name, Item(n=0, sent=time.time(), text=TEXT)) for name in names]
-            failed = [it for it in client.begin_dialogs(SINK, ITEMS, openings) if it.error is not None]
-        if failed:
-            raise RunFailed(f"{len(failed)} dialogs did not begin: {failed[0].error}")
-        return _measured(brokers, sizes, here, lambda numbers: commands(space, names, numbers), children)
+        yield children
+
+
+def _begun(here: str, space: str, count: int) -> list[str]:
+    """Begin dialogs with an item each; return their names."""
+    names = [Client.new_id() for _ in range(count)]
+    with Client(source(), Kafka(here, namespace=space)) as client:
+        openings = [(name, Item(n=0, sent=time.time(), text=TEXT)) for name in names]
+        failed = [it for it in client.begin_dialogs(SINK, ITEMS, openings) if it.error is not None]
+    if failed:
+        raise RunFailed(f"{len(failed)} dialogs did not begin: {failed[0].error}")
+    return names
 
 
 def mirror(brokers: Brokers, sizes: Sizes, topic: str) -> Found:
@@ -129,14 +196,7 @@ def _declare(here: str, there: str, space: str) -> None:
 def _measured(brokers: Brokers, sizes: Sizes, bootstrap: str, records: Records, children: dict[str, Child]) -> Found:
     """Send as fast as possible, then at a rate. The first item of each dialog has been sent."""
     reader = children[SINK]
-
-    def arrive(count: int) -> Found:
-        brokers.until(lambda: reader.ask("figures")["count"] >= count, f"fewer than {count} items have arrived")
-        told = reader.ask("figures")
-        if told["wrong"] or told["count"] != count:
-            raise RunFailed(f"{told['count']} items instead of {count} have arrived, {told['wrong']} not in order")
-        return told
-
+    arrive = partial(_arrived, brokers, reader)
     first, second = sizes.dialogs, sizes.dialogs + sizes.messages
     arrive(first)
     between = [children[name] for name in (AWAY, HOME) if name in children]
@@ -152,6 +212,19 @@ def _measured(brokers: Brokers, sizes: Sizes, bootstrap: str, records: Records, 
         used = sum(child.ask("figures")["cpu_seconds"] for child in between) - used
         found["forwarder_cpu_us"] = round(1e6 * used / (sizes.messages + sizes.timed))
     return found
+
+
+def _arrived(brokers: Brokers, reader: Child, count: int) -> Found:
+    """Wait until ``count`` items have arrived; return what the reader says.
+
+    Raises:
+        RunFailed: an item was lost, repeated or out of order.
+    """
+    brokers.until(lambda: reader.ask("figures")["count"] >= count, f"fewer than {count} items have arrived")
+    told = reader.ask("figures")
+    if told["wrong"] or told["count"] != count:
+        raise RunFailed(f"{told['count']} items instead of {count} have arrived, {told['wrong']} not in order")
+    return told
 
 
 def _create(bootstrap: str, topic: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bench.remote import mirror
 from bench.remote.ground import AWAY, Sizes, commands, envelopes, ids, plain
 from bench.remote.part import sheets
-from bench.remote.services import SINK, SOURCE, Arrivals, Item
+from bench.remote.services import LARGE, SINK, SOURCE, Arrivals, Item
 from conversations import Client
 from conversations.protocol.command import Send, decode_command
 from conversations.protocol.envelope import HEADER_NAME, Kind, decode, split_header
@@ -60,8 +60,11 @@ def test_a_command_and_a_plain_record_have_the_same_items() -> None:
 def test_what_is_lost_repeated_or_out_of_order_is_counted(numbers: list[int], wrong: int) -> None:
     arrivals = Arrivals()
     for number in numbers:
-        arrivals.take("d", number, 0.0)
-    assert arrivals.figures()["wrong"] == wrong
+        arrivals.take("d", number, 0.0, 150)
+    arrivals.take("other", 5, 0.0, LARGE)
+    told = arrivals.figures()
+    assert (told["wrong"], told["count"], len(told["large"])) == (wrong, len(numbers), 1)
+    assert told["peak_mb"] > 10
 
 
 def way(per_second: int, **more: Any) -> dict[str, Any]:
@@ -91,3 +94,18 @@ def test_without_mirrormaker_the_rest_is_shown() -> None:
     ways, catching = sheets(found())
     assert len(ways.rows) == 2
     assert list(catching.rows) == [("one forwarder", "40,000", "")]
+
+
+def test_small_messages_beside_large_ones_are_compared_with_those_alone() -> None:
+    told = found()
+    figures = {"p50_ms": 5.0, "p99_ms": 20.0, "source_mb": 100.0, "sink_mb": 90.0, "large": []}
+    told["samples"][0]["large"] = {
+        "alone": figures,
+        "beside": figures | {"p99_ms": 30.0, "sink_mb": 250.0, "large": [4.0, 6.0]},
+    }
+    *_, beside = sheets(told)
+    assert list(beside.rows) == [
+        ("nothing else", "5.0", "20.0", "1.00 (1.00-1.00)", "100", "90"),
+        ("messages of 64 MB", "5.0", "30.0", "1.50 (1.50-1.50)", "100", "250"),
+    ]
+    assert "2 of them arrived meanwhile, after 5.0 s" in beside.notes[0]
