@@ -113,6 +113,8 @@ def waits_for_a_forwarder(kafka: Kafka, out: Path, client: Client) -> None:
 def the_console_draws_both_directions(kafka: Kafka, there: Kafka, out: Path) -> None:
     """The page of a dialog has the sides and the envelopes of both clusters."""
     name = json.loads(told(kafka, out, "dialogs", "list", "--all", "--json"))["dialogs"][0]["conversation"]
+    for directory in ("here", "there"):
+        (out / directory).mkdir()
     with Live(kafka, out / "here") as live, Live(there, out / "there") as other:
         assert live.look_now(60)
         assert other.look_now(60)
@@ -121,7 +123,8 @@ def the_console_draws_both_directions(kafka: Kafka, there: Kafka, out: Path) -> 
             desk = Desk(kafka, live, None, None, Redrives(live), others=others)
             token = desk.sessions.begin(User("ann", Role.OPERATOR, bodies=True))
             found = answer(
-                application(desk), Question(f"/dialogs/{name}?all=1", "GET", {"cookie": f"{COOKIE}={token}"}, (b"",))
+                application(desk),
+                Question(f"/dialogs/{name}", "GET", {"cookie": f"{COOKIE}={token}"}, (b"",), b"all=1"),
             )
             assert found.status == 200
             pages[len(others)] = found.body.decode()
@@ -129,8 +132,8 @@ def the_console_draws_both_directions(kafka: Kafka, there: Kafka, out: Path) -> 
     assert "on cluster emea" not in pages[0]
     right, left = (re.compile(rf'<li class="{way} ') for way in ("right", "left"))
     assert not right.search(pages[0]), "alone, this cluster has one direction"
-    assert min(len(left.findall(it)) for it in pages.values()) > LENGTH
-    assert len(right.findall(pages[1])) > LENGTH
+    assert min(len(left.findall(it)) for it in pages.values()) >= LENGTH
+    assert len(right.findall(pages[1])) >= LENGTH
 
 
 def both_sides_are_shown(kafka: Kafka, out: Path) -> None:
