@@ -47,7 +47,6 @@ from conversations.draft import Draft
 from conversations.errors import InvalidBody, TimeLimitExceeded, Verdict
 from conversations.protocol import rows
 from conversations.protocol.command import Piece, Resolve, Reuse, concerns_partition
-from conversations.protocol.envelope import Kind
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
 from conversations.scheduler import Mark, Steps
@@ -73,8 +72,6 @@ from conversations.worker.records import arrival_of
 from conversations.worker.room import Room
 from conversations.worker.task import Task
 
-HANDLED = frozenset({Kind.MESSAGE, Kind.END, Kind.ERROR})
-"""Kinds of envelopes that a handler may be called for."""
 SETTLED = object()
 """Result of ``_condemned`` for an item that is settled: no task is left."""
 
@@ -256,7 +253,7 @@ def _condemned(partition: Partition, item: Item) -> Condemned | object | None:
     found, suspicion = quarantine.condemned(partition, item), partition.work.suspicion
     if found is None and suspicion is not None and (died := suspicion.doom(item)) is not None:
         # An item with a handler is given up on later, when its handler would be called. All other items, and hopeless items, are set aside.
-        if not _has_no_handler(item) and not suspicion.is_hopeless(item):
+        if not quarantine.has_no_handler(item) and not suspicion.is_hopeless(item):
             return None
         found = Condemned(died)
     elif found is None or (found.times == 1 and not isinstance(item, Order)):
@@ -275,13 +272,6 @@ def _is_given_up(partition: Partition, item: Item, task: Task, condemned: Condem
         return False
     failures.give_up_on_refused(partition, item, task, refusal)
     return True
-
-
-def _has_no_handler(item: Item) -> bool:
-    """Return True if no policy can be applied to an item, because no handler is ever called for an item of its kind."""
-    return isinstance(item, Order) or (
-        isinstance(item, Arrival) and item.envelope.kind not in HANDLED and not item.envelope.skipped
-    )
 
 
 def _begins(partition: Partition, item: Item, task: Task) -> None:

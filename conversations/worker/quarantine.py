@@ -21,6 +21,7 @@ from conversations.errors import (
     StateDamaged,
 )
 from conversations.protocol import letters
+from conversations.protocol.envelope import Kind
 from conversations.protocol.events import CommandRefused, SetAside
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
@@ -30,6 +31,9 @@ from conversations.worker.partition import Partition
 from conversations.worker.task import Task
 
 log = logging.getLogger("conversations.worker")
+
+HANDLED = frozenset({Kind.MESSAGE, Kind.END, Kind.ERROR})
+"""Kinds of envelopes that a handler may be called for."""
 
 NOT_A_RECORDS = (LogError, DeclarationError)
 """Failures that no record causes: Kafka failed, state is damaged, or the service's code does not fit the open dialogs."""
@@ -108,3 +112,10 @@ def set_aside(partition: Partition, item: Item, found: Condemned) -> None:
 def text_of(failure: Exception) -> str:
     """Describe an exception in one line."""
     return f"{type(failure).__name__}: {said(failure)[: letters.TEXT_LIMIT]}"
+
+
+def has_no_handler(item: Item) -> bool:
+    """Return True if no policy can be applied to an item, because no handler is ever called for an item of its kind."""
+    return isinstance(item, Order) or (
+        isinstance(item, Arrival) and item.envelope.kind not in HANDLED and not item.envelope.skipped
+    )

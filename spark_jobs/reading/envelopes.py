@@ -138,6 +138,8 @@ def _has_possible_extras(e: Column) -> Column:
 def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFrame:
     """Add ``why``: the reason why an owner would set the record aside; null for a valid record.
 
+    A sealed record is never set aside: if it is not valid, its sender has not sealed it so. The owner discards it, so it is left out.
+
     Args:
         decoded: records from ``decode``, with all headers.
         queues: service and number of partitions of each topic of a queue.
@@ -170,7 +172,8 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
     why = F.lit(None).cast("string")
     for wrong, rule in reversed(list(checks)):
         why = F.when(wrong, F.lit(rule.value)).otherwise(why)
-    return decoded.withColumn("why", why)
+    sealed = F.coalesce(e.extras.seal.isNotNull(), F.lit(False))
+    return decoded.withColumn("why", why).where(F.col("why").isNull() | ~sealed)
 
 
 def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:

@@ -100,7 +100,6 @@ MEANT_WRONG = [
     _refused("a message type that the contract does not have", 8431, Send("Nonsense", JSON, b"{}"), established=True),
     _refused("a message type that only the other side may send", 8432, Send("Receipt", JSON, b"{}"), established=True),
     _refused("a wrong content type", 9615, Send("Order", "x" * 500_000, b"{}"), established=True),
-    _refused("a body that is too large", 8459, Send("Blob", "application/octet-stream", b"x" * 1_200_000), established=True),
     _refused("a message after the end", 8429, End(), ORDER, established=True),
     _refused("a second end", 8427, End(), End(), established=True),
     _refused("a resend of a dialog that is not broken", 8427, Resend(), established=True),

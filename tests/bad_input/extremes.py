@@ -16,6 +16,7 @@ from conversations.protocol.command import (
     EndWithError,
     Failed,
     Operation,
+    Piece,
     Report,
     Resend,
     Resolve,
@@ -80,6 +81,7 @@ class Extremes:
             ),
             Report: Report,
             Resend: Resend,
+            Piece: lambda: Piece(self.pick(0, 1, self.int()), self.pick(1, 2, self.int()), self.body()),
             Reuse: lambda: Reuse(self.name("shop"), self.name("Trade"), self.long(), self.pick(0, 1, self.long()), self.name("")),
         }  # fmt: skip
         assert self._makers.keys() == set(get_args(Operation)), "an operation has no maker here"

@@ -62,9 +62,9 @@ def _begin(to: Any = "shop", contract: Any = TRADE, **named: Any) -> Callable[[C
 
 
 ROWS = [
-    Call("a body of 50 MB", _block(b"x" * 50 * MEGABYTE), "BodyTooLarge", 8459),
-    Call("a body just over the limit", _block(b"x" * (Limits().record_body + 1)), "BodyTooLarge", 8459),
-    Call("three large bodies in one `with` block", _block(*[b"x" * 800_000] * 3), "BodyTooLarge", 8459),
+    Call("a body of 100 MB", _block(b"x" * 100 * MEGABYTE), "BodyTooLarge", 8459),
+    Call("a body just over the limit", _block(b"x" * (Limits().body_bytes + 1)), "BodyTooLarge", 8459),
+    Call("three large bodies in one `with` block", _block(*[b"x" * 30_000_000] * 3), "BodyTooLarge", 8459),
     Call("10,001 messages in one `with` block", _block(*[Order(n=1)] * 10_001), "BodyTooLarge", 8459),
     Call("a body that is not valid", _block(Order.model_construct(n="seven")), "InvalidBody", 9615),  # type: ignore[arg-type]  # on purpose
     Call("a body whose class is not in the contract", _block(object()), "NotInContract", 8431),

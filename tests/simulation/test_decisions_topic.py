@@ -21,6 +21,7 @@ from conversations.protocol.command import (
     End,
     EndWithError,
     Operation,
+    Piece,
     Report,
     Resend,
     Resolve,
@@ -50,6 +51,7 @@ EACH: dict[type[Operation], Operation] = {
     Begin: Begin("desk", ECHO.name), Send: Send("Say", "application/json", b"{}"), Reuse: Reuse("desk", ECHO.name, 1), End: End(),
     EndWithError: EndWithError(7, "No."), SetTimer: SetTimer(1), Tick: Tick(), Cleanup: Cleanup(), Resend: Resend(),
     Resolve: Resolve("MESSAGE", 0, 0, "SKIP"), Switch: OFF, Settle: Settle((), "discarded"), Report: Report(),
+    Piece: Piece(0, 2, b"x"),
 }  # fmt: skip
 
 

@@ -257,3 +257,12 @@ def test_what_is_too_large_is_refused_by_client_and_worker() -> None:
             pytest.raises(BodyTooLarge, match="at most 300 are allowed"),
         ):
             dialog.send(Word(text=LONG))
+
+
+def test_a_body_above_the_limit_is_refused_also_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "COMMAND_BYTES", 1_000)
+    world = World(body_bytes=405)
+    with world.sim:
+        _, records = world.say(LONG)
+        world.append(*records)
+        assert (world.refused(), world.heard) == ([("command-refused", 8459)], [])

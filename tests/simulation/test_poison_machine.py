@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from conversations import Brake, Contract, Dialog, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
 from conversations.poison import Subject, hidden_by
 from conversations.protocol.command import Action
+from conversations.protocol.letters import COMMAND_REFUSED
 from conversations.protocol.parked import Parked
 from conversations.protocol.topics import partition_of
 from conversations.testing import Faults, PeerDialog, Simulation
@@ -238,7 +239,7 @@ class PoisonMachine(RuleBasedStateMachine):
         waiting = self.sim.parked("moody")
         it = waiting[which % len(waiting)]
         talk = self.oracle.talks[it.conversation]
-        body = b""
+        body, before, refused = b"", talk.sent[it.number], self.refused()
         if action is Action.EDIT and edited == NONSENSE:
             self.sim.decide(it, by_hand(action, body=b"{}"))
             return
@@ -249,6 +250,13 @@ class PoisonMachine(RuleBasedStateMachine):
         for _ in range(1 + twice):
             self.sim.decide(it, by_hand(action, body=body, code=5, description="x"))
             self.oracle.decide(talk, looked, action)
+        self.sim.run()
+        if self.braked and self.refused() > refused + twice:  # an attempt came first, which only the brake knows
+            talk.sent[it.number] = before
+
+    def refused(self) -> int:
+        """Return how many decisions were refused."""
+        return sum(it.reason == COMMAND_REFUSED for it in self.sim.dead_letters("moody"))
 
     @precondition(lambda self: bool(self.sim.parked("moody")))
     @rule()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +36,8 @@ class Topics:
 
     def __init__(self, namespace: str, services: Mapping[str, Mapping[str, Any]], records: list[Record]) -> None:
         self.namespace, self.services, self.records = namespace, dict(services), records
+        self.far: frozenset[str] = frozenset()
+        """Names of the services on another cluster than the others."""
         self.cut: dict[tuple[str, int], int] = {}
         """First offset of each partition whose beginning Kafka has deleted after the retention time."""
 
@@ -60,7 +63,7 @@ class Topics:
         writers = writer_schemas({})
         dead_letters = self._frame(spark, owners[DEAD_LETTER])
         return Inputs(
-            judge(undamaged(decode(self._frame(spark, owners[QUEUE]), writers), ()), queues),
+            judge(self._undamaged(spark, owners[QUEUE], writers), queues),
             watched(history_of(self._frame(spark, owners[STATE]), owners[STATE])),
             letters_of(decode(dead_letters, writers), owners[DEAD_LETTER]),
             events_of(self._frame(spark, [events_topic(self.namespace)]), 1 << 62),
@@ -69,10 +72,24 @@ class Topics:
             writers,
         )
 
+    def _undamaged(self, spark: SparkSession, owners: Mapping[str, str], writers: Mapping[bytes, str]) -> DataFrame:
+        """Return the decoded records of queues. Each cluster has routes to the services of the other one."""
+        near = {topic for topic, name in owners.items() if name not in self.far}
+        parts = (
+            undamaged(decode(self._frame(spark, topics), writers), far)
+            for topics, far in ((near, self.far), (owners.keys() - near, self.services.keys() - self.far))
+        )
+        return reduce(DataFrame.unionByName, parts)
+
     def _frame(self, spark: SparkSession, topics: Any) -> DataFrame:
         wanted = set(topics)
         rows = [
-            (*record[:3], _EPOCH + timedelta(milliseconds=record.timestamp), *record[4:6], list(record.headers))
+            (
+                *record[:3],
+                _EPOCH + timedelta(milliseconds=record.timestamp),
+                *map(_plain, record[4:6]),
+                list(record.headers),
+            )
             for record in self.records
             if record.topic in wanted
         ]
@@ -97,6 +114,11 @@ class Topics:
         return min(times) * 1_000 if times else None
 
 
+def _plain(data: bytes | None) -> bytes | None:
+    """Return bytes of no other class. Spark does not take a memoryview or a bytearray for them."""
+    return None if data is None else bytes(data)
+
+
 def topics_of_kafka(kafka: Kafka) -> Topics:
     """Return the records of a namespace on Kafka, read to the end."""
     services = read_catalog(kafka).services
@@ -116,4 +138,6 @@ def topics_of_memory(broker: MemoryBroker) -> Topics:
                     headers = tuple(record.headers() or ())
                     place = topic, number, record.offset(), record.timestamp()[1]
                     found.append(Record(*place, record.key(), record.value(), headers))
-    return Topics(broker.namespace, services, found)
+    topics = Topics(broker.namespace, services, found)
+    topics.far = getattr(broker, "far", frozenset())
+    return topics
