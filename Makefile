@@ -29,7 +29,7 @@ test: $(STAMP) ## Run the quick tests (minutes), on a real Kafka and a real Spar
 	$(TESTS) -m "not slow"
 
 test-all: $(STAMP) ## Run every test: also short forms of the chaos runs and soaks (half an hour)
-	$(TESTS)
+	$(TESTS) --durations 25
 
 chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove that nothing is lost (minutes)
 	$(BIN)/python -m tests.chaos --audit
