@@ -107,7 +107,7 @@ def list_dialogs(
         show({"dialogs": [one_dialog.plain(it) for it in shown], "total": total}, "", as_json=True)
         return
     if not total:
-        show({}, "no such dialog" if wanted != Selector() else "no dialog is open", as_json=False)
+        show({}, "no dialog fits" if wanted != Selector() else "no dialog is open", as_json=False)
         return
     show({}, _table(shown), as_json=False)
     if rest := total - len(shown):

@@ -44,7 +44,12 @@ def described(it: Parked, stack: str) -> str:
         lines.append(indented(f"body\n{it.body.decode('utf-8', 'backslashreplace')}"))
     if stack:
         lines.append(indented(f"stack trace\n{stack.rstrip()}"))
-    lines.append(f"next: conversations dead-letters retry {one_line(it.letter)} --reason WHY   (or edit, skip, end)")
+    if it.queue_off:
+        lines.append(f"next: conversations queue on {one_line(it.service)} --reason WHY   (it is tried again then)")
+    else:
+        lines.append(
+            f"next: conversations dead-letters retry {one_line(it.letter)} --reason WHY   (or edit, skip, end)"
+        )
     return "\n".join(lines)
 
 
