@@ -223,7 +223,7 @@ def test_one_dialog_is_shown_without_kafka_and_in_utc(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_an_archive_whose_driver_is_killed_has_everything_once(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
