@@ -23,6 +23,7 @@ from typing import Any
 
 from tests.chaos.checker.__main__ import CLEAN, KAFKA, USAGE, VIOLATED
 from tests.chaos.checker.avro import KINDS
+from tests.chaos.checker.finding import Finding
 from tests.chaos.checker.reader import Unreachable, read
 from tests.chaos.checker.records import Record
 
@@ -30,32 +31,6 @@ Message = tuple[str, str, int]
 """Id of the dialog, ``item`` or ``reply``, and the number."""
 HEAD = 17
 """Bytes of the header of an envelope that are the id of the dialog, and the side that sent it."""
-SHOWN = 50
-"""Violations that are listed of each kind."""
-
-
-@dataclass
-class Finding:
-    """What is wrong, by heading, and the figures."""
-
-    wrong: dict[str, list[Message]] = field(default_factory=dict)
-    figures: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def clean(self) -> bool:
-        """True if nothing is wrong."""
-        return not any(self.wrong.values())
-
-    @property
-    def line(self) -> str:
-        """The figures, and at the end the counts of what is wrong."""
-        facts = [f"{name} {count:,}" for name, count in self.figures.items()]
-        return " · ".join(facts) + " · " + ", ".join(f"{name} {len(found):,}" for name, found in self.wrong.items())
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        listed = {name: found[:SHOWN] for name, found in self.wrong.items()}
-        return {"clean": self.clean, "line": self.line, "figures": self.figures, "wrong": listed}
 
 
 @dataclass
@@ -96,7 +71,7 @@ def _digests(dialog: str, kind: str, n: int) -> set[str]:
     return {small} if unit[:2] > "0f" else {small, sha256((unit * 80_000).encode()).hexdigest()[:16]}
 
 
-def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
+def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding[Message]:
     """Compare what was said with what was handled; the records are those of both clusters."""
     notes, journey, letters = Notes(), Journey(), list[Message]()
     for record in records:
@@ -108,7 +83,7 @@ def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
             journey.take(record)
     dialogs = [name for names in plan["dialogs"].values() for name in names]
     wanted = {(name, kind, n) for name in dialogs for kind in ("item", "reply") for n in range(plan["length"])}
-    return Finding(
+    return Finding[Message](
         {
             "lost": sorted((notes.told.keys() | wanted) - notes.handled.keys()),
             "twice": sorted(it for counts in (notes.told, notes.handled) for it, count in counts.items() if count > 1),

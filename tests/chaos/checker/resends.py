@@ -15,12 +15,12 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.chaos.checker.__main__ import CLEAN, KAFKA, USAGE, VIOLATED
+from tests.chaos.checker.finding import Finding
 from tests.chaos.checker.reader import Unreachable, read
 from tests.chaos.checker.records import Record
 
@@ -39,35 +39,9 @@ class Note(NamedTuple):
 
 
 _ITEM = re.compile(rb'\{"first":\s?"([0-9a-f-]{36})",\s?"n":\s?(\d+)\}')
-SHOWN = 50
-"""Violations that are listed."""
 
 
-@dataclass
-class Finding:
-    """What is wrong, by heading, and the figures."""
-
-    wrong: dict[str, list[Item]] = field(default_factory=dict)
-    figures: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def clean(self) -> bool:
-        """True if nothing is wrong."""
-        return not any(self.wrong.values())
-
-    @property
-    def line(self) -> str:
-        """The figures, and at the end the counts of what is wrong."""
-        facts = [f"{name} {count:,}" for name, count in self.figures.items()]
-        return " · ".join(facts) + " · " + ", ".join(f"{name} {len(items):,}" for name, items in self.wrong.items())
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        listed = {name: items[:SHOWN] for name, items in self.wrong.items()}
-        return {"clean": self.clean, "line": self.line, "figures": self.figures, "wrong": listed}
-
-
-def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
+def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding[Item]:
     """Compare what was told with what was handled and what became a dead letter."""
     told: Counter[Item] = Counter()
     handled: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -89,7 +63,7 @@ def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding:
         else:
             _event(record, events)
     times = Counter((first, n) for (first, _), numbers in handled.items() for n in numbers)
-    return Finding(
+    return Finding[Item](
         {
             "lost": sorted(told.keys() - times.keys() - letters.keys()),
             "twice": sorted(item for item, count in (told + times).items() if told[item] != 1 or count > 2),

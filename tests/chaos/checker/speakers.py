@@ -20,12 +20,11 @@ from uuid import UUID
 
 from tests.chaos.checker import avro
 from tests.chaos.checker.__main__ import CLEAN, KAFKA, USAGE, VIOLATED
+from tests.chaos.checker.finding import Finding
 from tests.chaos.checker.reader import Unreachable, read
 from tests.chaos.checker.records import Record
 
 NEVER = 1 << 62
-SHOWN = 50
-"""Violations that are listed."""
 HANDLER = "handler"
 COUNTS = ("sequenced", "acknowledged", "accepted", "handled", "counted")
 """The numbers of a view; each of them only grows."""
@@ -128,34 +127,10 @@ def _row(truth: Truth, record: Record, *, initiator: bool) -> None:
     truth.accepted[str(UUID(bytes=key[1:17])), initiator].add(count, record.timestamp)
 
 
-@dataclass
-class Finding:
-    """What is wrong, by heading, and the figures."""
-
-    wrong: dict[str, list[Any]] = field(default_factory=dict)
-    figures: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def clean(self) -> bool:
-        """True if nothing is wrong."""
-        return not any(self.wrong.values())
-
-    @property
-    def line(self) -> str:
-        """The figures, and at the end the counts of what is wrong."""
-        facts = [f"{name} {count:,}" for name, count in self.figures.items()]
-        return " · ".join(facts) + " · " + ", ".join(f"{name} {len(items):,}" for name, items in self.wrong.items())
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        listed = {name: items[:SHOWN] for name, items in self.wrong.items()}
-        return {"clean": self.clean, "line": self.line, "figures": self.figures, "wrong": listed}
-
-
-def judge(plan: Mapping[str, Any], views: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> Finding:
+def judge(plan: Mapping[str, Any], views: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> Finding[Any]:
     """Compare what speakers were told with what was heard, and what a reader told with what was there."""
     truth = truth_of(plan, records)
-    finding = Finding({"lost": [], "twice": list(truth.repeated), "unasked": [], "holes": [], "out of order": []})
+    finding = Finding[Any]({"lost": [], "twice": list(truth.repeated), "unasked": [], "holes": [], "out of order": []})
     speakers: Counter[str] = Counter()
     turns = 0
     for dialog in plan["dialogs"]:
@@ -180,7 +155,9 @@ def _accepted(plan: Mapping[str, Any], truth: Truth, dialog: str) -> set[tuple[s
     return outside | {(HANDLER, n) for n in truth.told[dialog]}
 
 
-def _check_heard(finding: Finding, dialog: str, accepted: set[tuple[str, int]], heard: list[tuple[str, int]]) -> None:
+def _check_heard(
+    finding: Finding[Any], dialog: str, accepted: set[tuple[str, int]], heard: list[tuple[str, int]]
+) -> None:
     times = Counter(heard)
     own: dict[str, list[int]] = defaultdict(list)
     for speaker, n in heard:

@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, encode, header_of, tail_start
+from tests.chaos.checker.finding import Finding
 from tests.chaos.checker.records import Record
-from tests.chaos.checker.remote import HEAD, Finding, _number, judge, topics
+from tests.chaos.checker.remote import HEAD, _number, judge, topics
 
 DIALOG = "0199c1f2-0000-7000-8000-000000000001"
 LENGTH = 4
@@ -58,7 +59,7 @@ class Topics:
     def _add(self, topic: str, value: bytes, headers: tuple[tuple[str, bytes], ...] = ()) -> None:
         self.records.append(Record(topic, 0, next(self._offsets), 0, DIALOG.encode(), value, headers))
 
-    def judged(self) -> Finding:
+    def judged(self) -> Finding[Any]:
         return judge(PLAN, self.records)
 
 

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 
+from tests.chaos.checker.finding import Finding
 from tests.chaos.checker.records import Record
-from tests.chaos.checker.resends import Finding, judge
+from tests.chaos.checker.resends import judge
 
 FIRST = "0199c1f2-0000-7000-8000-000000000001"
 PLAN = {"told": "run.told", "handled": "run.handled", "dialogs": [FIRST]}
@@ -39,7 +41,7 @@ class Topics:
     def _add(self, topic: str, value: bytes, headers: tuple[tuple[str, bytes | None], ...] = ()) -> None:
         self.records.append(Record(topic, 0, next(self._offsets), 0, FIRST.encode(), value, headers))
 
-    def judged(self) -> Finding:
+    def judged(self) -> Finding[Any]:
         return judge(PLAN, self.records)
 
 

@@ -11,8 +11,9 @@ import pytest
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from tests.chaos.checker.finding import Finding
 from tests.chaos.checker.records import Record
-from tests.chaos.checker.speakers import Finding, judge
+from tests.chaos.checker.speakers import judge
 
 DIALOG = "0199c1f2-0000-7000-8000-000000000001"
 ID = UUID(DIALOG).bytes
@@ -82,7 +83,7 @@ class Run:
     def _put(self, topic: str, at: int, key: bytes, value: bytes) -> None:
         self.records.append(Record(topic, 0, next(self._offsets), at, key, value))
 
-    def judged(self) -> Finding:
+    def judged(self) -> Finding[Any]:
         return judge(self.plan, self.views, self.records)
 
 
