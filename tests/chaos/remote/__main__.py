@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 import time
@@ -16,10 +14,8 @@ import typer
 from rich.console import Console
 
 from conversations.errors import LogError
-from conversations_ops.broker import BrokerError
-from conversations_ops.console.exit_codes import Exit
 from conversations_ops.demo.screen import Screen
-from conversations_ops.host.foreground import ended_by_sigterm, logged_to
+from conversations_ops.host.foreground import logged_to
 from tests.chaos.proof import audit, said
 from tests.chaos.remote.clusters import EMEA, HOME, reroute, running
 from tests.chaos.remote.forwarding import Fault
@@ -27,6 +23,7 @@ from tests.chaos.remote.planted import LOSES, PLANTED, REPEATS
 from tests.chaos.remote.run import Options, Run
 from tests.chaos.remote.services import LARGE, LENGTH, PACE, TOPIC
 from tests.chaos.run import Stalled
+from tests.chaos.verdict import Verdict
 
 PARTITIONS = 4
 LONGEST_REPORT = 25
@@ -108,33 +105,10 @@ def remote(
             PLANTED: plant,
         }
     )
-    clean = False
-    try:
-        with ended_by_sigterm():
-            told = _carry_out(dialogs, directory, options, screen, with_audit=with_audit)
-        clean = told["clean"]
-        if as_json:
-            typer.echo(json.dumps({"seed": number, **told}))
-        for line in told["lines"]:
-            screen.say(line)
-        screen.say("Clean." if clean else f"NOT CLEAN (seed {number}).")
-    except BrokerError as error:
-        screen.say(f"error: {error}")
-        clean = True  # nothing was found out
-        raise typer.Exit(Exit.UNREACHABLE) from error
-    except KeyboardInterrupt:
-        screen.say("Stopped; nothing is left running.")
-        clean = True  # the same
-        raise typer.Exit(130) from None
-    finally:
-        if clean and not keep:
-            shutil.rmtree(directory, ignore_errors=True)
-        else:
-            screen.say(
-                f"Everything is kept in {directory}: */workers.log, forwarders.log, network.log, driver.log, kafka-*."
-            )
-    if not clean:
-        raise typer.Exit(Exit.HUMAN)
+    verdict = Verdict(
+        number, directory, "*/workers.log, forwarders.log, network.log, driver.log, kafka-*", keep, as_json, screen
+    )
+    verdict.tell(lambda: _carry_out(dialogs, directory, options, screen, with_audit=with_audit))
 
 
 def _carry_out(dialogs: int, directory: Path, options: Options, screen: Screen, *, with_audit: bool) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 import time
@@ -17,15 +15,15 @@ from rich.console import Console
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations_ops.broker import BrokerError, EmbeddedBroker
-from conversations_ops.console.exit_codes import Exit
+from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.demo.screen import Screen
-from conversations_ops.host.foreground import ended_by_sigterm, logged_to
+from conversations_ops.host.foreground import logged_to
 from tests.chaos.proof import audit, said
 from tests.chaos.resend.plan import Plan
 from tests.chaos.resend.run import Options, Run
 from tests.chaos.resend.services import LENGTH, TOPICS
 from tests.chaos.run import Stalled
+from tests.chaos.verdict import Verdict
 
 PARTITIONS = 8
 LONGEST_REPORT = 25
@@ -75,31 +73,8 @@ def resend(
     screen = Screen(Console(stderr=as_json))
     directory = Path(tempfile.mkdtemp(prefix=f"conversations-resend-{number}-"))
     os.environ.update({LENGTH: str(length), TOPICS: f"resend{number}"})
-    clean = False
-    try:
-        with ended_by_sigterm():
-            told = _carry_out(Plan(number, dialogs, length), directory, options, screen, with_audit=with_audit)
-        clean = told["clean"]
-        if as_json:
-            typer.echo(json.dumps({"seed": number, **told}))
-        for line in told["lines"]:
-            screen.say(line)
-        screen.say("Clean." if clean else f"NOT CLEAN (seed {number}).")
-    except BrokerError as error:
-        screen.say(f"error: {error}")
-        clean = True  # nothing was found out
-        raise typer.Exit(Exit.UNREACHABLE) from error
-    except KeyboardInterrupt:
-        screen.say("Stopped; nothing is left running.")
-        clean = True  # the same
-        raise typer.Exit(130) from None
-    finally:
-        if clean and not keep:
-            shutil.rmtree(directory, ignore_errors=True)
-        else:
-            screen.say(f"Everything is kept in {directory}: workers.log, driver.log, plan.json, kafka/.")
-    if not clean:
-        raise typer.Exit(Exit.HUMAN)
+    verdict = Verdict(number, directory, "workers.log, driver.log, plan.json, kafka/", keep, as_json, screen)
+    verdict.tell(lambda: _carry_out(Plan(number, dialogs, length), directory, options, screen, with_audit=with_audit))
 
 
 def _carry_out(plan: Plan, directory: Path, options: Options, screen: Screen, *, with_audit: bool) -> dict[str, Any]:

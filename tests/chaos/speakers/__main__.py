@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 import time
@@ -17,14 +15,14 @@ from rich.console import Console
 
 from conversations.config import Kafka
 from conversations.errors import LogError
-from conversations_ops.broker import BrokerError, EmbeddedBroker
-from conversations_ops.console.exit_codes import Exit
+from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.demo.screen import Screen
-from conversations_ops.host.foreground import ended_by_sigterm, logged_to
+from conversations_ops.host.foreground import logged_to
 from tests.chaos.proof import said
 from tests.chaos.run import Stalled
 from tests.chaos.speakers.run import Options, Run
 from tests.chaos.speakers.services import STOP, TOPICS
+from tests.chaos.verdict import Verdict
 
 PARTITIONS = 4
 LONGEST_REPORT = 25
@@ -73,33 +71,10 @@ def speakers(
     screen = Screen(Console(stderr=as_json))
     directory = Path(tempfile.mkdtemp(prefix=f"conversations-speakers-{number}-"))
     os.environ.update({TOPICS: f"speakers{number}", STOP: str(directory / "stop")})
-    clean = False
-    try:
-        with ended_by_sigterm():
-            told = _carry_out(directory, options, screen)
-        clean = told["clean"]
-        if as_json:
-            typer.echo(json.dumps({"seed": number, **told}))
-        for line in told["lines"]:
-            screen.say(line)
-        screen.say("Clean." if clean else f"NOT CLEAN (seed {number}).")
-    except BrokerError as error:
-        screen.say(f"error: {error}")
-        clean = True  # nothing was found out
-        raise typer.Exit(Exit.UNREACHABLE) from error
-    except KeyboardInterrupt:
-        screen.say("Stopped; nothing is left running.")
-        clean = True  # the same
-        raise typer.Exit(130) from None
-    finally:
-        if clean and not keep:
-            shutil.rmtree(directory, ignore_errors=True)
-        else:
-            screen.say(
-                f"Everything is kept in {directory}: workers.log, hook.log, driver.log, plan.json, views.jsonl, kafka/."
-            )
-    if not clean:
-        raise typer.Exit(Exit.HUMAN)
+    verdict = Verdict(
+        number, directory, "workers.log, hook.log, driver.log, plan.json, views.jsonl, kafka/", keep, as_json, screen
+    )
+    verdict.tell(lambda: _carry_out(directory, options, screen))
 
 
 def _carry_out(directory: Path, options: Options, screen: Screen) -> dict[str, Any]:
