@@ -44,6 +44,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.printable import counted, one_line
+from conversations_ops.settings.given import settings_by_cluster
 from spark_jobs.audit import numbers, reports, sources, state
 from spark_jobs.audit.directions import COUNTS, directions
 from spark_jobs.audit.inputs import Inputs, read_inputs
@@ -51,7 +52,7 @@ from spark_jobs.audit.partitions import lost, partition_faults
 from spark_jobs.errors import SourceError
 from spark_jobs.reading.clusters import Clusters, clusters
 from spark_jobs.reading.wire import Moment, Wire
-from spark_jobs.running.command_line import Result, add_clusters, carry_out, clusters_of, kafka_of, parser_of
+from spark_jobs.running.command_line import Result, add_clusters, carry_out, kafka_of, parser_of
 
 LISTED = 100
 """Number of faults that are listed by default."""
@@ -125,7 +126,7 @@ def parser() -> argparse.ArgumentParser:
 
 def audited(spark: SparkSession, options: argparse.Namespace) -> Result:
     """Run the job."""
-    found = clusters(Wire(kafka_of(options), dict(options.option)), clusters_of(options))
+    found = clusters(Wire(kafka_of(options), dict(options.option)), settings_by_cluster(options.cluster))
     return audit(spark, found, options.service, options.since, options.list)
 
 

@@ -17,6 +17,7 @@ from conversations.protocol.topics import COMMANDS, DEAD_LETTER, DECISIONS, INPU
 from conversations_ops.settings.given import periods
 from spark_jobs.audit.faults import RECORD_FAULTS
 from spark_jobs.audit.inputs import Inputs
+from spark_jobs.reading.headers import has_header, header
 from spark_jobs.reading.integrity import crosses, is_sealed
 
 SOURCE = ["topic", "partition", "offset"]
@@ -87,7 +88,7 @@ def _letters(letters: DataFrame, extents: DataFrame, namespace: str) -> DataFram
     before = extents.where(F.col("kind") == DEAD_LETTER).select("service", "partition", "before")
     own = F.concat_ws(".", F.lit(namespace), F.col("service"))
     topics = [F.concat_ws(".", own, F.lit(kind)) for kind in INPUTS]
-    part_of = F.get(F.filter("headers", lambda it: it["key"] == names.PART_OF), F.lit(0))["value"].cast("string")
+    part_of = header(names.PART_OF).cast("string")
     found = letters.where(~F.col("reason").isin("foreign", names.UNDELIVERABLE)).join(
         F.broadcast(before), ["service", "partition"], "left"
     )
@@ -97,7 +98,7 @@ def _letters(letters: DataFrame, extents: DataFrame, namespace: str) -> DataFram
         (F.col("offset") < F.coalesce("before", F.lit(0))).alias("early"), bytes_of().alias("mark"),
         F.split_part("part", F.lit("/"), F.lit(2)).try_cast("int").alias("parts_of"),
         F.when(F.col("part").isNotNull() & (part_of == "value"), F.length("value")).alias("size"),
-        (~F.col("source_topic").isin(*topics)).alias("astray"), F.array_contains(F.col("headers")["key"], names.FRAGMENTS).alias("joined"),
+        (~F.col("source_topic").isin(*topics)).alias("astray"), has_header(names.FRAGMENTS).alias("joined"),
         F.unhex(F.translate("conversation_id", "-", "")).alias("dialog"), "from_initiator", "sequence", "written_at",
         (F.length("type") > 0).alias("type_given"),
     )  # fmt: skip
@@ -108,13 +109,9 @@ def returned_facts(letters: DataFrame) -> DataFrame:
 
     ``returned_for_good`` is true if the peer has said that it has not accepted the message, or if the message was never sent.
     """
-    uncertain = F.array_contains(F.col("headers")["key"], names.UNCERTAIN)
+    uncertain = has_header(names.UNCERTAIN)
     found = letters.where((F.col("reason") == names.UNDELIVERABLE) & F.col("sequence").isNotNull())
-    fragments = (
-        F.get(F.filter("headers", lambda it: it["key"] == names.FRAGMENTS), F.lit(0))["value"]
-        .cast("string")
-        .try_cast("int")
-    )
+    fragments = header(names.FRAGMENTS).cast("string").try_cast("int")
     first = F.col("sequence") + 1 - F.least(F.coalesce(fragments, F.lit(1)), F.lit(FRAGMENTS))
     return found.select(
         F.unhex(F.translate("conversation_id", "-", "")).alias("dialog"), F.col("from_initiator").alias("to_target"),

@@ -26,6 +26,7 @@ from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE, MARKER, Registry, fingerprint
 from spark_jobs.reading.headers import header
+from spark_jobs.reading.integrity import is_sealed
 from spark_jobs.reading.partitioning import partition_of
 
 log = logging.getLogger("conversations.spark")
@@ -172,7 +173,7 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
     why = F.lit(None).cast("string")
     for wrong, rule in reversed(list(checks)):
         why = F.when(wrong, F.lit(rule.value)).otherwise(why)
-    sealed = F.coalesce(e.extras.seal.isNotNull(), F.lit(False))
+    sealed = F.coalesce(is_sealed(e), F.lit(False))
     return decoded.withColumn("why", why).where(F.col("why").isNull() | ~sealed)
 
 

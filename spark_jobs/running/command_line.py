@@ -22,7 +22,7 @@ from conversations_ops.console.exit_codes import EXIT_CODES, Exit, code_of
 from conversations_ops.console.log_lines import show_warnings
 from conversations_ops.printable import json_line, lines, unstyled
 from conversations_ops.settings.file import VARIABLE as SETTINGS
-from conversations_ops.settings.given import clients_in, given
+from conversations_ops.settings.given import given
 from spark_jobs.errors import SparkJobError, explained
 from spark_jobs.running.arguments import pair, whole
 from spark_jobs.running.progress import shown
@@ -97,16 +97,6 @@ def add_clusters(parser: argparse.ArgumentParser) -> None:
         "--cluster", metavar="NAME[=FILE]", action="append", default=[],
         help="also read the services that live on another cluster, as `route add` named it; FILE has NAME=VALUE lines for it: login, TLS. May be repeated",
     )  # fmt: skip
-
-
-def clusters_of(options: argparse.Namespace) -> dict[str, Mapping[str, object]]:
-    """Return the settings of each cluster of the options of ``add_clusters``, by its name.
-
-    Raises:
-        DeclarationError: a file of settings cannot be read.
-    """
-    pairs = (it.partition("=") for it in options.cluster)
-    return {name: clients_in(file) if file else {} for name, _, file in pairs}
 
 
 def carry_out(

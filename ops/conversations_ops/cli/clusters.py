@@ -10,7 +10,7 @@ import typer
 from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations_ops.operate.other_clusters import other_cluster
-from conversations_ops.settings.given import clients_in
+from conversations_ops.settings.given import settings_by_cluster
 
 AlsoAt = Annotated[
     list[str] | None,
@@ -31,7 +31,5 @@ def clusters_of(kafka: Kafka, given: Sequence[str]) -> dict[str, Kafka]:
     if not given:
         return {}
     catalog = read_catalog(kafka)
-    pairs = (it.partition("=") for it in given)
-    return {
-        name: other_cluster(catalog, kafka.namespace, name, clients_in(file) if file else {}) for name, _, file in pairs
-    }
+    found = settings_by_cluster(given)
+    return {name: other_cluster(catalog, kafka.namespace, name, settings) for name, settings in found.items()}

@@ -139,6 +139,16 @@ def given(options: Iterable[str] = ()) -> Given:
     return _divided(lines)
 
 
+def settings_by_cluster(options: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return the settings of librdkafka for each cluster of options ``NAME[=FILE]``, by its name.
+
+    Raises:
+        DeclarationError: see ``clients_in``.
+    """
+    pairs = (it.partition("=") for it in options)
+    return {name: clients_in(file) if file else {} for name, _, file in pairs}
+
+
 def clients_in(path: str) -> dict[str, str]:
     """Read a file that has only settings of librdkafka, for example the login of another cluster.
 
