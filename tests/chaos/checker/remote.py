@@ -55,7 +55,7 @@ class Notes:
                 message = dialog, kind, note[kind]
                 self.handled[message] += 1
                 self.order[dialog, kind].append(note[kind])
-                if note["digest"] not in _digests(*message):
+                if not _is_genuine(note["digest"], *message):
                     self.damaged.append(message)
         if "item" in note:
             self.told[dialog, "reply", note["item"]] += 1
@@ -64,11 +64,13 @@ class Notes:
             self.errors.append((dialog, "error", note["error"]))
 
 
-def _digests(dialog: str, kind: str, n: int) -> set[str]:
-    """Return the digests of the texts that the message may have: its own words, a few times or very many times."""
+def _is_genuine(digest: str, dialog: str, kind: str, n: int) -> bool:
+    """Return True for the digest of the text that the message may have: its own words, a few times or very many times."""
     unit = sha256(f"{dialog} {kind} {n}".encode()).hexdigest()
-    small = sha256((unit * (1 + n % 4)).encode()).hexdigest()[:16]
-    return {small} if unit[:2] > "0f" else {small, sha256((unit * 80_000).encode()).hexdigest()[:16]}
+    if digest == sha256((unit * (1 + n % 4)).encode()).hexdigest()[:16]:
+        return True
+    # A text of 5 MB takes milliseconds, so it is made only for a digest that may be its digest.
+    return unit[:2] <= "0f" and digest == sha256((unit * 80_000).encode()).hexdigest()[:16]
 
 
 def judge(plan: Mapping[str, Any], records: Iterable[Record]) -> Finding[Message]:
