@@ -47,8 +47,9 @@ class MemoryCommands:
     ) -> Future[None]:
         """Append the records of one command. The command is in the broker's memory when this method returns. If there is no service ``to``, it fails."""
         future: Future[None] = Future()
-        if to and to not in self._broker.services:
-            future.set_exception(unknown_service(to, self._broker.services))
+        known = self._broker.services.keys() | self._broker.routes.keys()
+        if to and to not in known:
+            future.set_exception(unknown_service(to, known))
             return future
         for value in values:
             self._broker.append_keyed(self._service, COMMANDS, key, value, headers)

@@ -42,7 +42,7 @@ class Acknowledging(Fencing):
         """
         self.far = Retransmission()
         if again_at is not None and self.acked < self.next_out - 1:
-            self.far.at = 0 if again_at == NEVER else again_at
+            self.far.restored(again_at)
 
     def owes_ack(self, now: int) -> bool:
         """Return True if a dedicated ACK must be sent now. If not, and a message is unacknowledged, set a deadline for the ACK."""

@@ -4,6 +4,10 @@ Between two clusters an envelope may be lost or damaged. So a side transmits its
 always 64 seconds. Each acknowledgement of something new begins anew with 4 seconds. A peer that cannot be reached is no error: the side goes
 on until the lifetime ends. The times are those of Service Broker. On one cluster nothing is lost, and nothing is transmitted again.
 
+The first time, a side transmits everything again that is not acknowledged. If still nothing is acknowledged, the peer cannot be reached, or is slow. Then
+each further time carries only the **first** of these envelopes, as a probe. So an outage fills no transmission topic with copies, and a
+slow cluster does not get slower (design decision 0062).
+
 Times are in microseconds.
 """
 
@@ -23,19 +27,23 @@ ACK_WITHIN: Final = SECOND
 class Retransmission:
     """The time of the next retransmission of one side."""
 
-    __slots__ = ("_wait", "at")
+    __slots__ = ("_probes", "_wait", "at")
 
     def __init__(self) -> None:
-        self.at, self._wait = NEVER, FIRST
+        self.at, self._wait, self._probes = NEVER, FIRST, False
+
+    def restored(self, at: int) -> None:
+        """Go on after a restart with this time; 0 or ``NEVER`` to wait first. What is unacknowledged was transmitted before, so a probe is first."""
+        self.at, self._probes = 0 if at == NEVER else at, True
 
     def sent(self, now: int) -> None:
         """Note that this side has something unacknowledged."""
         if self.at == NEVER:
-            self.at, self._wait = now + FIRST, FIRST
+            self.at, self._wait, self._probes = now + FIRST, FIRST, False
 
     def acknowledged(self, now: int, *, everything: bool) -> None:
         """Note that the peer has acknowledged more, or everything."""
-        self._wait = FIRST
+        self._wait, self._probes = FIRST, False
         self.at = NEVER if everything else now + FIRST
 
     def again(self, now: int) -> bool:
@@ -51,6 +59,11 @@ class Retransmission:
         self._wait = min(2 * self._wait, LONGEST)
         self.at = now + self._wait
         return True
+
+    def probes(self) -> bool:
+        """Return True if only the first unacknowledged envelope is to be transmitted now. The next time, this is always so until something is acknowledged."""
+        probes, self._probes = self._probes, True
+        return probes
 
 
 def tries(sent_at: int, next_try: int) -> int:

@@ -12,24 +12,21 @@ from conversations.memory.group import Member
 from conversations.memory.record import MemoryRecord
 from conversations.memory.transactions import Transaction
 from conversations.ports import Clock, Out, Produced
-from conversations.protocol.envelope import HEADER_NAME, decode, prefix_in
+from conversations.protocol.envelope import HEADER_NAME, decode
 from conversations.protocol.seals import NotAuthentic
 from conversations.protocol.topics import (
     DEAD_LETTER,
-    DEFAULT_NAMESPACE,
     QUEUE,
     STATE,
-    partition_of,
     service_topic,
     transmission_topic,
 )
 from conversations.sealing import Seals
-from conversations.testing import damage
 from conversations.testing.faults import Chance
 from conversations.testing.ledger import Handled, Ledger
 
 FAR = "far"
-"""Name of the other cluster."""
+"""Name of each of the two clusters, seen from the other one."""
 DECIDED = 0.2
 """Chance, in each round, that a hanging transaction is decided. Also the chance that the session of a dead member times out."""
 
@@ -53,16 +50,16 @@ class StepTransaction(Transaction):
 
 
 class FaultyBroker(MemoryBroker):
-    """A broker that may duplicate and re-order records for queues, as forwarders between clusters do."""
+    """The broker of one cluster, which may duplicate and re-order records for queues. All clusters of a simulation have one ledger."""
 
     def __init__(
-        self, clock: Clock, chance: Chance, namespace: str = DEFAULT_NAMESPACE, periods: Periods | None = None
+        self, clock: Clock, chance: Chance, periods: Periods | None = None, ledger: Ledger | None = None
     ) -> None:
-        super().__init__(clock, namespace)
+        super().__init__(clock)
         self.periods = periods or Periods()
         """Periods of the namespace."""
         self.chance = chance
-        self.ledger = Ledger()
+        self.ledger = ledger or Ledger()
         self.late: list[Out] = []
         """Records that were sent and are not in their queue yet."""
         self.sought: set[str] = set()
@@ -70,10 +67,8 @@ class FaultyBroker(MemoryBroker):
         self.stop: Callable[[Out], bool] = lambda _: False
         """Returns True for a record of a queue that must not arrive before ``resume``. A test may set it."""
         self.stopped: list[Out] = []
-        self.far: frozenset[str] = frozenset()
-        """Services that live on another cluster than the others. What goes between the two clusters may be lost."""
-        self.lose: Callable[[Out], bool] = lambda _: False
-        """Returns True for a record between the clusters that never arrives. A test may set it."""
+        self.forwarded: dict[int, int] = {}
+        """For each partition of the other cluster's transmission topic, the offset of the next record that is carried to this cluster."""
         self.seals: Seals | None = None
         """The keys of the services; None if nothing is sealed."""
         self.hanging: list[StepTransaction] = []
@@ -94,18 +89,10 @@ class FaultyBroker(MemoryBroker):
     def scatter(self, outs: Sequence[Produced]) -> tuple[list[Produced], list[Out]]:
         """Divide the records of a transaction. Return the records that arrive with it, and the records that arrive later."""
         queues = {service_topic(self.namespace, service, QUEUE) for service in self.services}
-        transmission = transmission_topic(self.namespace, FAR)
         now: list[Produced] = []
         late: list[Out] = []
         for produced in outs:
             out = Out(*produced)
-            if out.topic == transmission:
-                if self.chance.happens(self.chance.faults.lose) or self.lose(out):
-                    continue
-                out = self._carried(out)
-                if self.chance.happens(self.chance.faults.damage):
-                    self.damage(out)
-                    continue
             if out.topic not in queues:
                 now.append(out)
             elif self.stop(out):
@@ -117,13 +104,6 @@ class FaultyBroker(MemoryBroker):
                 if self.chance.happens(self.chance.faults.duplicate):
                     late.append(out)
         return now, late
-
-    def _carried(self, out: Out) -> Out:
-        """Return a record of a transmission topic for the queue of its service, as a forwarder makes it."""
-        self.ledger.may_repeat(dict(out.headers or ()).get(HEADER_NAME, b""))
-        service = prefix_in(out.value or b"").to_service
-        partition = partition_of(out.key or b"", self.services.get(service, 1))
-        return out._replace(topic=service_topic(self.namespace, service, QUEUE), partition=partition)
 
     def plain(self, record: MemoryRecord) -> bytes:
         """Return the bytes of an envelope in a queue, without its seal.
@@ -142,10 +122,6 @@ class FaultyBroker(MemoryBroker):
             return sealer.open(record.key(), envelope)[1]
         except NotAuthentic as error:
             raise UndecodableRecord(str(error)) from error
-
-    def damage(self, out: Out) -> None:
-        """Let a record for a queue arrive with one wrong bit."""
-        self.ruin(damage.flipped(out, self.chance.random))
 
     def ruin(self, out: Out) -> None:
         """Append a record that was damaged between the clusters."""
@@ -186,8 +162,12 @@ class FaultyBroker(MemoryBroker):
         self._check_writer(transaction)
         self.ledger.speak(out.headers for out in map(Out._make, transaction.sent) if out.topic.endswith(f".{QUEUE}"))
         ends = super().finish(transaction, commit=True)
-        wanted = f".{QUEUE}", f".{DEAD_LETTER}"
+        transmission = transmission_topic(self.namespace, FAR)
+        wanted = f".{QUEUE}", f".{DEAD_LETTER}", transmission
         records = [record for record in transaction.records if record.topic().endswith(wanted)]
+        for record in records:
+            if record.topic() == transmission:
+                self.ledger.may_repeat(dict(record.headers() or ()).get(HEADER_NAME, b""))
         self.ledger.commit(transaction.service, transaction.handled, records)
         sent = {id(record.headers()) for record in records}
         for out in transaction.late:

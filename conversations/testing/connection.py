@@ -9,7 +9,7 @@ from conversations.memory.connection import MemoryConnection, MemoryRestore
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored
 from conversations.protocol.topics import ANY_PARTITION, QUEUE, STATE, service_topic
 from conversations.testing import noise
-from conversations.testing.broker import FAR, FaultyBroker, StepTransaction
+from conversations.testing.broker import FaultyBroker, StepTransaction
 from conversations.testing.faults import Chance, Crash
 from conversations.testing.ledger import Page
 
@@ -56,8 +56,6 @@ class FaultyConnection(MemoryConnection):
         self._meanwhile = meanwhile
         self._lanes = lanes
         self.page = Page()
-        self._far: frozenset[str] = frozenset()
-        """The services of the other cluster, as they were last looked up."""
 
     def partitions(self, service: str) -> int | None:
         """Return the partition count of a service, or None. The broker of the simulation notes a service that is missing."""
@@ -67,18 +65,8 @@ class FaultyConnection(MemoryConnection):
         return count
 
     def cluster(self, service: str) -> str:
-        """Return the name of the other cluster if a service lives there, seen from the service of this connection.
-
-        A connection that has not joined, or is closed, knows no routes. It learns a new route when it looks at the catalog.
-        """
-        if self._listener is None:
-            return ""
-        return FAR if (self.service in self._far) != (service in self._far) else ""
-
-    def look_at_catalog(self) -> None:
-        """Read the present services and routes."""
-        super().look_at_catalog()
-        self._far = self._faulty.far
+        """Return the name of the cluster on which a service lives; empty for this cluster. A connection that has not joined, or is closed, knows no routes."""
+        return "" if self._listener is None else super().cluster(service)
 
     # -- partitions move ------------------------------------------------------------------------------------------
 

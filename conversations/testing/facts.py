@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import permutations
 from typing import NamedTuple
 
 from conversations.errors import UndecodableRecord
 from conversations.handlers import Side
 from conversations.memory.record import MemoryRecord
+from conversations.ports import Headers
 from conversations.protocol import letters, rows
 from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import Endpoint
@@ -23,6 +25,7 @@ from conversations.protocol.topics import DEAD_LETTER, QUEUE, has_commands, serv
 from conversations.protocol.unacknowledged import decode_tails
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.reading import endpoints_of, state_of, visible
+from conversations.testing.wire import waiting
 
 Sides = Mapping[str, Mapping[tuple[str, bool], Side]]
 Direction = tuple[bytes, bool]
@@ -58,8 +61,9 @@ def name_of(conversation: bytes) -> str:
 class Facts:
     """All envelopes that were sent, and where each is: under way, waiting, or settled."""
 
-    def __init__(self, broker: FaultyBroker, sides: Sides) -> None:
-        self.broker = broker
+    def __init__(self, brokers: Sequence[FaultyBroker], sides: Sides) -> None:
+        self.brokers = brokers
+        self.ledger = brokers[0].ledger
         self.sides = sides
         self.ends: dict[tuple[bytes, bool], tuple[str, Endpoint | rows.Tombstone]] = {}
         """Service and endpoint (or tombstone), by conversation id and side. The side is True for the initiator, False for the target."""
@@ -85,19 +89,29 @@ class Facts:
         self.set_aside: Counter[str] = Counter()
         self.unread: set[str] = set()
         """Services whose queue has records that its worker has not read."""
-        for service in broker.services:
-            self._read(service)
-        for out in broker.late + broker.stopped:
-            conversation, from_initiator, _, number = split_header(dict(out.headers or ())[HEADER_NAME])
-            self.flying.add((conversation, not from_initiator))
-            if number != NONE:
-                self._note_sent(decode(out.value or b""), out.topic.split(".")[1])
-                self.under_way[conversation, not from_initiator].add(number)
+        for broker in brokers:
+            for service in broker.services:
+                self._read(broker, service)
+            for out in broker.late + broker.stopped:
+                self._note_on_the_way(out.value or b"", out.headers)
+        for source, target in permutations(brokers, 2):
+            for record in waiting(source, target):
+                self._note_on_the_way(record.value() or b"", record.headers())
         self.handled = Counter(
             (entry.conversation, entry.to_initiator, number)
-            for entry in broker.ledger.handled
+            for entry in self.ledger.handled
             for number in self.numbers((entry.conversation, entry.to_initiator), entry.number)
         )
+
+    def _note_on_the_way(self, value: bytes, headers: Headers | None) -> None:
+        """Note an envelope that is in no queue yet."""
+        conversation, from_initiator, _, number = split_header(dict(headers or ())[HEADER_NAME])
+        direction = conversation, not from_initiator
+        self.flying.add(direction)
+        if number != NONE:
+            envelope = decode(value)
+            self._note_sent(envelope, envelope.prefix.to_service)
+            self.under_way[direction].add(number)
 
     def numbers(self, direction: Direction, number: int) -> range:
         """Return the numbers of all fragments of the message whose last fragment has this number."""
@@ -106,17 +120,17 @@ class Facts:
             first -= 1
         return range(first, number + 1)
 
-    def _read(self, service: str) -> None:
-        tables = state_of(self.broker, service)
+    def _read(self, broker: FaultyBroker, service: str) -> None:
+        tables = state_of(broker, service)
         for identity, found in endpoints_of(tables, service).items():
             self.ends[identity[:16], identity[16] == 1] = service, found
-        queue = self.broker.topics[service_topic(self.broker.namespace, service, QUEUE)]
+        queue = broker.topics[service_topic(broker.namespace, service, QUEUE)]
         for records, table in zip(queue, tables, strict=True):
             row = table.get(rows.PARTITION)
             position = partition_row(row).queue if row is not None else 0
             for record in records:
                 if record.visible:
-                    self._note(service, record, read=record.offset() < position)
+                    self._note(broker, service, record, read=record.offset() < position)
             for key, value in table.items():
                 if key[:1] in {rows.PARK, rows.RETRY}:
                     self.parked.add((key[1:17], key[17] == 1))
@@ -126,16 +140,16 @@ class Facts:
                     self.with_sender[key[1:17], key[17] == 0].update(numbers)
                 if key[:1] in {rows.HELD, rows.DELAYED, rows.WAITING, rows.PARKED, rows.FRAGMENT}:
                     self._note_row(key, value)
-        for record in visible(self.broker, service_topic(self.broker.namespace, service, DEAD_LETTER)):
+        for record in visible(broker, service_topic(broker.namespace, service, DEAD_LETTER)):
             self._note_letter(service, record)
 
-    def _note(self, service: str, record: MemoryRecord, read: bool) -> None:
+    def _note(self, broker: FaultyBroker, service: str, record: MemoryRecord, read: bool) -> None:
         if not read:
             self.unread.add(service)
-        if (record.topic(), record.partition(), record.offset()) in self.broker.damaged:
+        if (record.topic(), record.partition(), record.offset()) in broker.damaged:
             return  # it is discarded, and is as good as lost
         try:
-            value = self.broker.plain(record)
+            value = broker.plain(record)
             envelope = decode(value)
         except UndecodableRecord:
             return  # an unusable record, which is set aside or discarded

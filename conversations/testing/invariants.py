@@ -26,6 +26,7 @@ from conversations.protocol.states import ASKING, State
 from conversations.protocol.topics import COMMANDS, DECISIONS, STATE, service_topic
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.facts import Direction, Facts, Sent, Sides, name_of, partition_row
+from conversations.testing.ledger import Ledger
 from conversations.testing.reading import state_of
 
 __all__ = ["Invariants", "name_of"]
@@ -38,12 +39,12 @@ class Invariants:
     """Checks every invariant that can be read from the topics. ``check`` may be called as often as needed.
 
     Args:
-        broker: the broker of the simulation.
+        brokers: the brokers of both clusters.
         held_limit: maximum number of held records per dialog.
     """
 
-    def __init__(self, broker: FaultyBroker, held_limit: int) -> None:
-        self._broker = broker
+    def __init__(self, brokers: Sequence[FaultyBroker], held_limit: int) -> None:
+        self._brokers = brokers
         self._held_limit = held_limit
         self._histories: dict[tuple[str, int], _History] = {}
 
@@ -53,19 +54,20 @@ class Invariants:
         Raises:
             AssertionError: an invariant does not hold. The message names the first such invariant.
         """
-        for service in self._broker.services:
-            topic = service_topic(self._broker.namespace, service, STATE)
-            for partition, records in enumerate(self._broker.topics[topic]):
-                history = self._histories.setdefault((service, partition), _History(service, self._held_limit))
-                history.read(records, self._broker.stable_end(topic, partition))
-        _check(Facts(self._broker, sides), at_rest=at_rest)
+        for broker in self._brokers:
+            for service in broker.services:
+                topic = service_topic(broker.namespace, service, STATE)
+                for partition, records in enumerate(broker.topics[topic]):
+                    history = self._histories.setdefault((service, partition), _History(service, self._held_limit))
+                    history.read(records, broker.stable_end(topic, partition))
+        _check(Facts(self._brokers, sides), at_rest=at_rest)
 
 
 def _check(facts: Facts, *, at_rest: bool) -> None:
-    broker = facts.broker
-    _one_step(broker)
+    for broker in facts.brokers:
+        _one_step(broker)
     _in_order(facts)
-    _transmitted_once(broker)
+    _transmitted_once(facts.ledger)
     _acknowledged(facts)
     _accounted(facts)
     _set_aside(facts)
@@ -188,7 +190,7 @@ def _one_step(broker: FaultyBroker) -> None:
 def _in_order(facts: Facts) -> None:
     last: dict[Direction, int] = {}
     settled: dict[Direction, set[int]] = {}
-    for step in facts.broker.ledger.steps:
+    for step in facts.ledger.steps:
         for letter in step.letters:
             settled.setdefault((letter.conversation, letter.to_initiator), set()).add(letter.number)
         for entry in step.handled:
@@ -208,8 +210,8 @@ def _in_order(facts: Facts) -> None:
             last[direction] = entry.number
 
 
-def _transmitted_once(broker: FaultyBroker) -> None:
-    for (conversation, _, number), count in broker.ledger.said.items():
+def _transmitted_once(ledger: Ledger) -> None:
+    for (conversation, _, number), count in ledger.said.items():
         if count > 1:
             raise AssertionError(
                 f"invariant 4 (once): number {number} of {name_of(conversation)} was sent by {count} transactions"
@@ -308,9 +310,10 @@ def _problem(facts: Facts, direction: Direction, number: int, message: Sent) -> 
 
 def _set_aside(facts: Facts) -> None:
     """Check that each unusable record was set aside exactly once; at most once while its service has unread records."""
-    for service, noise in facts.broker.noise.items():
+    noisy = [(broker, *entry) for broker in facts.brokers for entry in broker.noise.items()]
+    for broker, service, noise in noisy:
         found = facts.set_aside[service]
-        if found > noise or (found < noise and service not in facts.unread and not _hidden(facts.broker, service)):
+        if found > noise or (found < noise and service not in facts.unread and not _hidden(broker, service)):
             raise AssertionError(f"invariant 5 (nothing lost): {service} set {found} of {noise} unusable records aside")
 
 
@@ -333,9 +336,9 @@ def _hidden(broker: FaultyBroker, service: str) -> bool:
 
 
 def _poison_is_local(facts: Facts) -> None:
-    for step in facts.broker.ledger.steps:
+    for step in facts.ledger.steps:
         for letter in step.letters:
-            failed = (letter.service, letter.conversation) in facts.broker.ledger.failed
+            failed = (letter.service, letter.conversation) in facts.ledger.failed
             if letter.reason == letters.HANDLER_FAILED and not failed:
                 raise AssertionError(
                     f"invariant 6 (poison is local): {letter.service} gave up on {name_of(letter.conversation)}, none of "

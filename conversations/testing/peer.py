@@ -43,9 +43,8 @@ class World(Protocol):
     chance: Chance
     settings: WorkerSettings
 
-    @property
-    def broker(self) -> MemoryBroker:
-        """The broker of the simulation."""
+    def broker_of(self, service: str) -> MemoryBroker:
+        """Return the broker of the cluster on which a service lives."""
 
     def deploy(self, service: Service[Any]) -> None:
         """Run a service; if it runs already, continue it with its new contracts."""
@@ -225,7 +224,8 @@ class Peer:
         """
         check_service(to)
         check_contract(contract)
-        services = self._world.broker.services
+        broker = self._world.broker_of(self.name)
+        services = broker.services.keys() | broker.routes.keys()
         if not wait_for_service and to not in services:
             raise UnknownService(
                 f"no service {to!r} takes part in this simulation (8490); there are: {', '.join(sorted(services))}. Give it to "
@@ -235,7 +235,7 @@ class Peer:
         if self._initiates.get(contract.name) is not contract:
             self._initiates[contract.name] = contract
             self._deploy()
-        broker, chance = self._world.broker, self._world.chance
+        chance = self._world.chance
         now = broker.clock.now()
         drawn = uuid7(now, chance.random.getrandbits(RANDOM_BITS))
         until = expiry(now, lifetime, contract, self._world.settings.periods.lifetime)
@@ -267,7 +267,7 @@ class Peer:
 
     def _post(self, conversation: bytes, initiator: bool, key: str, operations: tuple[Operation, ...]) -> None:
         """Append a command to the commands topic of this service, as a client does."""
-        broker, random = self._world.broker, self._world.chance.random
+        broker, random = self._world.broker_of(self.name), self._world.chance.random
         command = Command(
             random.randbytes(16), conversation, initiator, key, "", self.name, broker.clock.now(), operations
         )
@@ -283,7 +283,7 @@ class Peer:
 
     def _catch_up(self) -> None:
         """Read the group rows that were committed since the last call. The data stays here when a group's row is deleted."""
-        broker = self._world.broker
+        broker = self._world.broker_of(self.name)
         for number, records in enumerate(broker.topics[service_topic(broker.namespace, self.name, STATE)]):
             start = self._read.get(number, 0)
             self._read[number] = len(records)

@@ -28,9 +28,11 @@ class World(Protocol):
     """The part of a simulation that a runner uses."""
 
     chance: Chance
-    broker: FaultyBroker
     clock: ManualClock
     settings: WorkerSettings
+
+    def broker_of(self, service: str) -> FaultyBroker:
+        """Return the broker of the cluster on which a service lives."""
 
     def failed(self, failure: BaseException) -> None:
         """Note an exception that a handler raised."""
@@ -58,7 +60,7 @@ class Runner:
         world = self._world
         self.clock.jump()
         page: Callable[[], Any] = lambda: self.connection.page  # noqa: E731 - the page of the present connection
-        self.lanes = SeededLanes(world.chance, page, world.broker.ledger, world.failed)
+        self.lanes = SeededLanes(world.chance, page, world.broker_of(self.service.name).ledger, world.failed)
         stores: Stores = self._disk if world.chance.faults.survive else MemoryStores()
         return Worker(
             self.service, self._connect, stores, settings=world.settings, clock=self.clock,
@@ -68,7 +70,7 @@ class Runner:
     def _connect(self) -> Connection:
         world = self._world
         self._connection = FaultyConnection(
-            world.broker, self.service.name, self._slot, world.meanwhile, self.lanes.go_on
+            world.broker_of(self.service.name), self.service.name, self._slot, world.meanwhile, self.lanes.go_on
         )
         return self._connection
 
@@ -113,7 +115,7 @@ class Runner:
 
     def crash(self) -> None:
         """Kill the worker and start another. Memory is lost, the log stays, and the local copies may survive."""
-        chance, broker = self._world.chance, self._world.broker
+        chance, broker = self._world.chance, self._world.broker_of(self.service.name)
         dead, dead_lanes = self.connection, self.lanes
         if chance.faults.survive:
             self._disk.crash(survives=chance.random.random() < chance.faults.survive)

@@ -32,8 +32,10 @@ from conversations.testing import bounds, invariants, reading
 from conversations.testing.broker import DECIDED, FAR, FaultyBroker
 from conversations.testing.faults import LATER, Chance, Faults
 from conversations.testing.peer import Peer
+from conversations.testing.process_clock import ProcessClock
 from conversations.testing.reading import DeadLetter, PublishedRecord
 from conversations.testing.runner import Runner
+from conversations.testing.wire import Wire
 from conversations.worker import Worker
 
 log = logging.getLogger("conversations.testing")
@@ -88,11 +90,18 @@ class Simulation(AbstractContextManager["Simulation"]):
         self.chance = Chance(faults)
         # No handler runs in another thread, so a step need not wait for handlers.
         self.settings = settings or WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=ANY)
-        self.broker = FaultyBroker(self.clock, self.chance, periods=self.settings.periods)
-        self.broker.far = frozenset(far)
-        self.broker.seals = None if self.settings.keys is None else Seals(self.settings.keys)
-        self.broker.create_topic(transmission_topic(self.broker.namespace, FAR), partitions)
-        self._invariants = invariants.Invariants(self.broker, self.settings.limits.held_messages)
+        self.broker = FaultyBroker(self.clock, self.chance, self.settings.periods)
+        self.log_clock_there = ProcessClock(self.clock, self.chance)
+        """The clock of the brokers of the other cluster."""
+        self.there = FaultyBroker(self.log_clock_there, self.chance, self.settings.periods, self.broker.ledger)
+        """The broker of the other cluster, with the services ``far``."""
+        self._far = frozenset(far)
+        for broker in self.brokers:
+            broker.seals = None if self.settings.keys is None else Seals(self.settings.keys)
+            broker.create_topic(transmission_topic(broker.namespace, FAR), partitions)
+        self.wire = Wire(self.broker, self.there, self.chance)
+        """The wire between the clusters."""
+        self._invariants = invariants.Invariants(self.brokers, self.settings.limits.held_messages)
         self._partitions = partitions
         self._workers = workers
         self._raise_failures = raise_failures
@@ -108,20 +117,31 @@ class Simulation(AbstractContextManager["Simulation"]):
     def __exit__(self, *exc: object) -> None:
         """Stop every worker cleanly."""
         self.chance.active = False
-        self.broker.pass_time_limits()
+        self._pass_time_limits()
         for runner in self._everyone():
             runner.close()
+
+    @property
+    def brokers(self) -> tuple[FaultyBroker, ...]:
+        """The brokers of both clusters."""
+        return self.broker, self.there
+
+    def broker_of(self, service: str) -> FaultyBroker:
+        """Return the broker of the cluster on which a service lives."""
+        return self.there if service in self._far else self.broker
 
     # -- who takes part -------------------------------------------------------------------------------------
 
     def deploy(self, service: Service[Any]) -> None:
         """Run a service. If a service with this name runs already, its workers are stopped first. Its log and state stay."""
         runners = self._runners.get(service.name)
-        self.broker.create_service(service.name, self._partitions, service.declaration().retries)
+        here, other = self.brokers if service.name not in self._far else self.brokers[::-1]
+        here.create_service(service.name, self._partitions, service.declaration().retries)
+        other.add_route(service.name, FAR, self._partitions)
         for topic in (*service.publishes, *service.feeds):
-            self.broker.create_topic(topic, self._partitions)
+            here.create_topic(topic, self._partitions)
         self._feeders[service.name] = [
-            MemoryFeeder(self.broker, service.name, feed, self.settings.limits.record_body, self.failed)
+            MemoryFeeder(here, service.name, feed, self.settings.limits.record_body, self.failed)
             for feed in service.feeds.values()
         ]
         if runners is None:
@@ -185,7 +205,7 @@ class Simulation(AbstractContextManager["Simulation"]):
             moved = self._round()
             self._raise_failure()
             # Late records and hanging transactions may give the workers more to do.
-            if not moved and not self.broker.release() and not self.broker.pass_time_limits():
+            if not moved and not sum(it.release() for it in self.brokers) and not self._pass_time_limits():
                 self._warn_of_missing()
                 return done
             done += moved
@@ -193,7 +213,9 @@ class Simulation(AbstractContextManager["Simulation"]):
 
     def _warn_of_missing(self) -> None:
         """Warn of each service that does not take part although others look for it. A failed test shows the warning."""
-        missing, self.broker.sought = self.broker.sought - self.broker.services.keys(), set()
+        missing = set[str]().union(*(it.sought for it in self.brokers)) - self._runners.keys()
+        for broker in self.brokers:
+            broker.sought.clear()
         for name in sorted(missing - self._told_missing):
             log.warning(
                 "no service %r takes part in this simulation, and others look for it: give it to Simulation(...), "
@@ -211,15 +233,19 @@ class Simulation(AbstractContextManager["Simulation"]):
                 runner.crash()
                 moved += 1
             moved += runner.step()
+        moved += self.wire.step()
         now = self.clock.now()
         # Look for more work after all workers have done a step, because a worker may have given up a partition for another worker.
         moved += sum(runner.busy() or runner.next_deadline() <= now for runner in runners)
-        if self.broker.hanging or self.broker.dead:
-            moved += self.broker.pass_time_limits(DECIDED)
+        moved += self._pass_time_limits(DECIDED)
         self._rounds += 1
         if self.chance.active and not self._rounds % GLANCE:
             self._check(at_rest=False)
         return moved
+
+    def _pass_time_limits(self, probability: float = 1.0) -> int:
+        """Decide hanging transactions and remove dead members of both clusters, each with this probability. Return the total number."""
+        return sum(it.pass_time_limits(probability) for it in self.brokers)
 
     def meanwhile(self) -> None:
         """Let the other workers do a few steps while one worker stands still within its step."""
@@ -288,7 +314,8 @@ class Simulation(AbstractContextManager["Simulation"]):
         Raises:
             LocalError: there is no such service.
         """
-        return reading.dead_letters(self.broker, self._runner(service).service.name)
+        name = self._runner(service).service.name
+        return reading.dead_letters(self.broker_of(name), name)
 
     def feed(self, topic: str, key: Text | None, value: Text | None, *, headers: Headers | None = None) -> None:
         """Append a record to a plain topic, as another program does. In the next ``run`` it begins a dialog; see ``Service.from_topic``.
@@ -299,7 +326,7 @@ class Simulation(AbstractContextManager["Simulation"]):
             LocalError: no service of this simulation reads the topic, or an argument has a wrong type (9615).
             BodyTooLarge: the record has more than 1,000,000 bytes (8459).
         """
-        append_plain(self.broker, topic, publication(topic, key, value, headers))
+        append_plain(self._broker_with(topic), topic, publication(topic, key, value, headers))
 
     def feed_counts(self, service: str, topic: str) -> FeedCounts:
         """Return how many records of a topic began a dialog, were skipped or became dead letters, since the service was deployed.
@@ -322,7 +349,11 @@ class Simulation(AbstractContextManager["Simulation"]):
         known = sorted({name for runner in self._everyone() for name in runner.service.publishes})
         if topic not in known:
             raise LocalError(f"no service publishes to {topic!r:.80}; there are: {', '.join(known) or 'none'}")
-        return reading.published(self.broker, topic)
+        return reading.published(self._broker_with(topic), topic)
+
+    def _broker_with(self, topic: str) -> FaultyBroker:
+        """Return the broker of the cluster with a plain topic."""
+        return self.there if topic in self.there.topics else self.broker
 
     def state(self, service: str, group: str, *, begun_by: str | None = None) -> GroupState | None:
         """Return the committed state of a conversation group; None if it has none. The arguments are those of ``Client.state``.
@@ -332,7 +363,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         """
         check_key(group)
         found = self._runner(service).service
-        return read_state(MemoryGroupStates(self.broker, service), found.state, group, begun_by)
+        return read_state(MemoryGroupStates(self.broker_of(service), service), found.state, group, begun_by)
 
     def reader(self, service: str) -> Reader[Any]:
         """Return a reader for the dialogs of a service. In a simulation time stands still: use ``dialog`` after ``run``, and not ``wait``.
@@ -341,7 +372,7 @@ class Simulation(AbstractContextManager["Simulation"]):
             LocalError: there is no such service.
         """
         found = self._runner(service).service
-        return Reader.over(found, MemoryGroupStates(self.broker, service), self.settings.periods)
+        return Reader.over(found, MemoryGroupStates(self.broker_of(service), service), self.settings.periods)
 
     def parked(self, service: str) -> list[Parked]:
         """Return the failed messages, and the failed handlers without a message, that wait for an attempt or for a decision.
@@ -349,7 +380,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         Raises:
             LocalError: there is no such service.
         """
-        tables = reading.state_of(self.broker, self._runner(service).service.name)
+        tables = reading.state_of(self.broker_of(service), self._runner(service).service.name)
         return [it for number, table in enumerate(tables) for it in parked(table, service, number)]
 
     def decide(
@@ -375,7 +406,7 @@ class Simulation(AbstractContextManager["Simulation"]):
         if not isinstance(action, Decision):
             action = self._decision(it, action, body, code, description)
         command = resolution(it, action, self.chance.random.randbytes(16), self.clock.now())
-        self.broker.append_keyed(it.service, DECISIONS, it.key.encode(), encode_command(command))
+        self.broker_of(it.service).append_keyed(it.service, DECISIONS, it.key.encode(), encode_command(command))
 
     def _decision(self, it: Parked, action: str, body: object, code: int, description: str) -> Decision:
         found = next((each for each in Action if each.lower() == str(action).lower()), None)
@@ -403,14 +434,14 @@ class Simulation(AbstractContextManager["Simulation"]):
         for number in range(self._partitions):
             where, number_of_command = (number, self._partitions), self.chance.random.randbytes(16)
             command = to_partition(where, Switch(on, reason), by, number_of_command, self.clock.now())
-            self.broker.append_keyed(service, DECISIONS, command.key.encode(), encode_command(command))
+            self.broker_of(service).append_keyed(service, DECISIONS, command.key.encode(), encode_command(command))
 
     def open_dialogs(self) -> list[str]:
         """Return the ids of dialogs that are not over on both sides."""
         return sorted({
             invariants.name_of(identity[:16])
             for service in self._runners
-            for identity, found in reading.endpoints(self.broker, service).items()
+            for identity, found in reading.endpoints(self.broker_of(service), service).items()
             if not isinstance(found, rows.Tombstone)
         })  # fmt: skip
 

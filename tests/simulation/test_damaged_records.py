@@ -33,7 +33,7 @@ def test_what_crosses_has_a_checksum_and_what_stays_has_none() -> None:
         begin(sim, "a", "last")
         sim.run()
         for service, origins in (("there", {"here"}), ("here", {"there", "web"})):
-            found = [it for part in sim.broker.queue(service) for it in part if it.value() is not None]
+            found = [it for part in sim.broker_of(service).queue(service) for it in part if it.value() is not None]
             assert {decode(it.value() or b"").prefix.from_service for it in found} == origins
             for it in found:
                 headers = dict(it.headers() or ())

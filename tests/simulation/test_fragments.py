@@ -40,7 +40,8 @@ def world(both: Both, *, far: bool = False, **more: Any) -> Simulation:
 def fragments(sim: Simulation, service: str) -> list[tuple[int, int, int]]:
     """Return number, fragment and fragments of each MESSAGE in the queue of a service."""
     found = [
-        decode(it.value() or b"") for it in visible(sim.broker, service_topic(sim.broker.namespace, service, QUEUE))
+        decode(it.value() or b"")
+        for it in visible(sim.broker_of(service), service_topic(sim.broker.namespace, service, QUEUE))
     ]
     return [
         (it.seq, it.fragment, it.fragments) for it in found if it.kind is Kind.MESSAGE and it.prefix.contract == "Talk"
@@ -51,8 +52,9 @@ def left(sim: Simulation) -> list[bytes]:
     """Return the keys of all rows of fragments."""
     return [
         key
-        for name in sim.broker.services
-        for table in state_of(sim.broker, name)
+        for broker in sim.brokers
+        for name in broker.services
+        for table in state_of(broker, name)
         for key in table
         if key[:1] == rows.FRAGMENT
     ]
@@ -83,7 +85,7 @@ def test_only_a_lost_fragment_is_sent_again() -> None:
             lost.append(envelope.seq)
             return True
 
-        sim.broker.lose = lose
+        sim.wire.lose = lose
         begin(sim, "a", LONG, "last")
         sim.run()
         sim.advance(timedelta(seconds=60))
@@ -183,13 +185,13 @@ def test_the_dead_letter_of_a_long_message_is_whole(then: Then) -> None:
 
 def broken_in_the_middle(sim: Simulation, pair: Pair) -> None:
     """Let the target break a dialog of which the first fragments of a message have arrived, and the rest has not."""
-    sim.broker.lose = lambda out: (it := decode(out.value or b"")).prefix.to_service == "target" and it.seq > 2
+    sim.wire.lose = lambda out: (it := decode(out.value or b"")).prefix.to_service == "target" and it.seq > 2
     pair.say(sim, "a", LONG, "b")
     sim.advance(timedelta(seconds=2))
     assert [number for number, *_ in fragments(sim, "target")] == [0, 1, 2]
     assert len(left(sim)) == 2
     topic = service_topic(sim.broker.namespace, "target", QUEUE)
-    sim.broker.append(forge(sim, topic, -1, kind=Kind.ERROR, code=-8462, body=b""))
+    sim.broker_of("target").append(forge(sim, topic, -1, kind=Kind.ERROR, code=-8462, body=b""))
     sim.run()
     assert left(sim) == []
 
@@ -201,7 +203,7 @@ def test_a_dialog_that_breaks_in_the_middle_of_a_message_gives_it_back_whole(mon
     with pair.world(far=True) as sim:
         broken_in_the_middle(sim, pair)
         assert whole_letters(sim, "target") == []
-        sim.broker.lose = lambda _: False
+        sim.wire.lose = lambda _: False
         sim.advance(timedelta(minutes=10))
         assert pair.heard == ["a", LONG, "b"]
         sim.check_invariants()
@@ -212,7 +214,7 @@ def test_a_message_that_the_peer_took_only_in_part_is_pending_as_a_whole(monkeyp
     pair = Pair(resend="by-hand")
     with pair.world(far=True) as sim:
         broken_in_the_middle(sim, pair)
-        sim.broker.lose = lambda _: False
+        sim.wire.lose = lambda _: False
         sim.advance(timedelta(minutes=10))
         assert pair.pending == [[LONG, "b"]]
         assert [(reason, count) for reason, count, _ in whole_letters(sim, "source")] == [
@@ -232,7 +234,7 @@ def test_fragments_of_a_sender_that_keeps_nothing_become_dead_letters_one_by_one
         assert pair.heard == ["a", LONG]
         forged = forge(sim, topic, 5, fragment=0, fragments=3), forge(sim, topic, 6, fragment=1, fragments=3)
         for out in (*forged, forge(sim, topic, -1, kind=Kind.ERROR, code=-8462, body=b"")):
-            sim.broker.append(out)
+            sim.broker_of("target").append(out)
         sim.run()
         assert [(it.reason, it.sequence) for it in sim.dead_letters("target")] == [
             ("held-at-end", 5),
@@ -259,7 +261,7 @@ def test_what_is_not_the_next_fragment_breaks_the_dialog(wrong: list[dict[str, A
         sim.run()
         topic = service_topic(sim.broker.namespace, "target", QUEUE)
         for number, fields in enumerate(wrong, 1):
-            sim.broker.append(forge(sim, topic, number, **fields))
+            sim.broker_of("target").append(forge(sim, topic, number, **fields))
         sim.run()
         assert pair.codes == [-8462, -8462], "both sides are told"
         assert len(sim.dead_letters("target")) == len(wrong), "all bytes are kept"
@@ -286,7 +288,7 @@ def test_too_many_bytes_of_fragments_break_the_dialog_of_the_next_message() -> N
 
 def forge(sim: Simulation, topic: str, number: int, **fields: Any) -> Out:
     """Return a record like the first of a queue, with this number and these fields."""
-    record = next(iter(visible(sim.broker, topic)))
+    record = next(iter(visible(sim.broker_of("target"), topic)))
     value = encode(replace(decode(record.value() or b""), seq=number, **fields))
     header = header_of(value, tail_start(value))
     return Out(

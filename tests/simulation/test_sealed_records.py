@@ -69,7 +69,9 @@ def test_everything_that_is_said_is_sealed_on_the_way_and_plain_behind_it() -> N
         begin(sim, "a", "break")
         begin(sim, "b", "last")
         sim.run()
-        found = [it for name in ("here", "there") for part in sim.broker.queue(name) for it in part if it.value()]
+        found = [
+            it for name in ("here", "there") for part in sim.broker_of(name).queue(name) for it in part if it.value()
+        ]
         crossed = [decode(it.value() or b"") for it in found if CRC in dict(it.headers() or ())]
         assert {it.kind for it in crossed} == {Kind.MESSAGE, Kind.ACK, Kind.ERROR, Kind.END}
         seals = [it.extras.seal for it in crossed if it.extras is not None and it.extras.seal is not None]
@@ -82,7 +84,7 @@ def test_everything_that_is_said_is_sealed_on_the_way_and_plain_behind_it() -> N
         rows = [
             it.value() or b""
             for name in ("here", "there")
-            for part in sim.broker.topics[service_topic(sim.broker.namespace, name, "state")]
+            for part in sim.broker_of(name).topics[service_topic(sim.broker.namespace, name, "state")]
             for it in part
         ]
         assert any(b'"text"' in row for row in rows), "what is kept is plain"
@@ -278,7 +280,7 @@ def test_a_record_that_is_replayed_is_a_duplicate_and_is_acknowledged_again() ->
         pass_all(sim)
         sim.advance(timedelta(seconds=30))
         before, told = effects(sim, "there"), said(sim, "here").count(Kind.ACK)
-        sim.broker.append(records[0])
+        sim.there.append(records[0])
         sim.advance(timedelta(seconds=3))
         after = effects(sim, "there")
         assert after["duplicates"] == before["duplicates"] + 1

@@ -361,7 +361,7 @@ def test_nothing_is_found_in_a_world_where_everything_goes_wrong(
 
     def look(sim: Simulation) -> None:
         check(sim)
-        seen.append(topics_of_memory(sim.broker))
+        seen.append(topics_of_memory(*sim.brokers))
 
     monkeypatch.setattr(Simulation, "check_invariants", look)
     play(scenario, crowded(seed))

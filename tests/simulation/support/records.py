@@ -120,7 +120,7 @@ def lose(sim: Simulation, is_lost: Callable[[str, Kind, int], bool], *, only_fir
 
 def rows_of(sim: Simulation, service: str, kind: bytes) -> list[bytes]:
     """Return the keys of a service's rows of one kind."""
-    return [key for table in state_of(sim.broker, service) for key in table if key.startswith(kind)]
+    return [key for table in state_of(sim.broker_of(service), service) for key in table if key.startswith(kind)]
 
 
 def pass_all(sim: Simulation) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from conversations.ports import Out
 from conversations.protocol.envelope import Envelope, Kind, decode
 from conversations.protocol.events import MessageCorrupt, WorkerEvent
-from conversations.protocol.topics import DEAD_LETTER, QUEUE, events_topic, partition_of, service_topic
+from conversations.protocol.topics import DEAD_LETTER, QUEUE, events_topic, service_topic
 from conversations.testing import Simulation
 from conversations.testing.damage import flip, parts_of
 from conversations.testing.reading import visible
@@ -24,21 +24,16 @@ def taken(sim: Simulation, to: str, is_wanted: Callable[[Envelope], bool] = lamb
         if envelope.prefix.to_service != to:
             return False
         if is_wanted(envelope):
-            records.append(_in_queue(sim, out, to))
+            records.append(out)
         return True
 
-    sim.broker.lose = take
+    sim.wire.lose = take
     return records
 
 
 def pass_all(sim: Simulation) -> None:
     """Let all later records pass."""
-    sim.broker.lose = lambda _: False
-
-
-def _in_queue(sim: Simulation, out: Out, to: str) -> Out:
-    partition = partition_of(out.key or b"", sim.broker.services[to])
-    return out._replace(topic=service_topic(sim.broker.namespace, to, QUEUE), partition=partition)
+    sim.wire.lose = lambda _: False
 
 
 def each_byte_wrong(out: Out) -> Iterator[Out]:
@@ -49,19 +44,21 @@ def each_byte_wrong(out: Out) -> Iterator[Out]:
 
 def put(sim: Simulation, out: Out) -> None:
     """Put a record into the queue of its service, as one that must have no effect."""
-    sim.broker.ruin(out)
+    sim.broker_of(out.topic.split(".")[1]).ruin(out)
 
 
 def events(sim: Simulation, kind: type[WorkerEvent] = MessageCorrupt) -> int:
     """Return the number of events of a kind."""
     name = f'"{kind.NAME}"'.encode()
-    return sum(name in (it.value() or b"") for it in visible(sim.broker, events_topic(sim.broker.namespace)))
+    found = [it for broker in sim.brokers for it in visible(broker, events_topic(broker.namespace))]
+    return sum(name in (it.value() or b"") for it in found)
 
 
 def effects(sim: Simulation, service: str) -> Counter[str]:
     """Count what a service has done: handled messages, acknowledgements and other envelopes that it sent, and dead letters."""
     counts = sim.worker(service).counts
-    letters = sum(1 for _ in visible(sim.broker, service_topic(sim.broker.namespace, service, DEAD_LETTER)))
+    broker = sim.broker_of(service)
+    letters = sum(1 for _ in visible(broker, service_topic(broker.namespace, service, DEAD_LETTER)))
     return Counter(
         handled=counts.handled, accepted=counts.accepted, duplicates=counts.duplicates, set_aside=counts.set_aside, letters=letters
     )  # fmt: skip
@@ -69,5 +66,6 @@ def effects(sim: Simulation, service: str) -> Counter[str]:
 
 def said(sim: Simulation, to: str) -> list[Kind]:
     """Return the kinds of all envelopes in the queue of a service."""
-    found = visible(sim.broker, service_topic(sim.broker.namespace, to, QUEUE))
+    broker = sim.broker_of(to)
+    found = visible(broker, service_topic(broker.namespace, to, QUEUE))
     return [decode(it.value() or b"").kind for it in found]

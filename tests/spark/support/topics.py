@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations.memory.broker import MemoryBroker
+from conversations.memory.record import MemoryRecord
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
 from spark_jobs.audit.inputs import EXTENT, Inputs, events_of, rules_of
 from spark_jobs.audit.state import watched
@@ -127,17 +128,27 @@ def topics_of_kafka(kafka: Kafka) -> Topics:
     return Topics(kafka.namespace, services, list(log.records))
 
 
-def topics_of_memory(broker: MemoryBroker) -> Topics:
-    """Return the visible records of a broker in memory."""
-    services = {name: {"partitions": count} for name, count in broker.services.items()}
+def topics_of_memory(broker: MemoryBroker, there: MemoryBroker | None = None) -> Topics:
+    """Return the visible records of a broker in memory, and of the services of the other cluster."""
+    brokers = [broker] if there is None else [broker, there]
+    services = {name: {"partitions": count} for it in brokers for name, count in it.services.items()}
     found = []
-    for topic, partitions in broker.topics.items():
-        for number, log in enumerate(partitions):
+    for it in brokers:
+        for topic, number, log in _logs(it):
             for record in log:
                 if record.visible:
                     headers = tuple(record.headers() or ())
                     place = topic, number, record.offset(), record.timestamp()[1]
                     found.append(Record(*place, record.key(), record.value(), headers))
     topics = Topics(broker.namespace, services, found)
-    topics.far = getattr(broker, "far", frozenset())
+    topics.far = frozenset() if there is None else frozenset(there.services)
     return topics
+
+
+def _logs(broker: MemoryBroker) -> Iterator[tuple[str, int, list[MemoryRecord]]]:
+    """Yield the partitions of the topics of a broker's services, and of its events."""
+    names = {service_topic(broker.namespace, name, kind) for name in broker.services for kind in SERVICE_TOPICS}
+    for topic, partitions in broker.topics.items():
+        if topic in names or topic == events_topic(broker.namespace):
+            for number, log in enumerate(partitions):
+                yield topic, number, log

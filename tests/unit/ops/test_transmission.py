@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> Iterator[File]:
 
 def write(file: File, sim: Simulation, service: str) -> None:
     with file.transaction() as connection:
-        for number, table in enumerate(state_of(sim.broker, service)):
+        for number, table in enumerate(state_of(sim.broker_of(service), service)):
             place = (service, number)
             connection.execute(
                 "INSERT INTO places VALUES (?,?,?,?,'an id',0,0)", (f"{KAFKA.namespace}.{service}.state", number, service, STATE)
@@ -53,7 +53,7 @@ def write(file: File, sim: Simulation, service: str) -> None:
 def test_what_another_cluster_has_not_acknowledged_is_listed_with_its_tries(file: File) -> None:
     both = Both()
     with Simulation(both.here, both.there, far=["there"], partitions=1) as sim:
-        sim.broker.lose = lambda _: True
+        sim.wire.lose = lambda _: True
         begin(sim, "a", "last")
         sim.run()
         began = sim.clock.now()
