@@ -1243,6 +1243,18 @@ MUTATIONS = (
         "tests/unit/protocol/test_endpoint.py::test_a_restored_side_does_not_transmit_again_before_its_time[30000000-30]",
     ),
     Mutation(
+        "564-everything-is-transmitted-again-and-again",
+        "tests/simulation/test_two_clusters.py::test_the_waits_are_those_of_service_broker_and_begin_anew_with_the_first_success",
+    ),
+    Mutation(
+        "565-an-acknowledged-probe-is-followed-by-a-probe",
+        "tests/unit/protocol/test_retransmission.py::test_after_an_acknowledgement_everything_is_transmitted_again",
+    ),
+    Mutation(
+        "566-a-restored-side-transmits-everything-again",
+        "tests/unit/protocol/test_retransmission.py::test_a_restored_side_begins_with_a_probe",
+    ),
+    Mutation(
         "560-a-command-in-pieces-takes-effect-again",
         "tests/simulation/test_pieces.py::test_what_comes_again_has_no_effect",
     ),
