@@ -140,11 +140,13 @@ class Runner:
         return bool(self._asleep) or self.worker.busy() or not self.connection.up_to_date()
 
     def next_deadline(self) -> int:
-        """Return the earliest time at which this worker has something to do, even if nothing arrives."""
+        """Return the earliest true time at which this worker has something to do, even if nothing arrives. Deadlines are times of the log's clock."""
         times = [partition.next_deadline() for partition in self.worker.partitions.values()]
         if any(len(partition.waiting.delayed) for partition in self.worker.partitions.values()):
             times += self.worker.context.destinations.blocked.values()
-        return min(times, default=NEVER)
+        soonest = min(times, default=NEVER)
+        is_off = self._world.broker_of(self.service.name).clock.now() - self._world.clock.now()
+        return soonest if soonest == NEVER else soonest - is_off
 
     def remembers(self) -> bool:
         """Return True if the worker has rows that must be deleted at a later log time."""

@@ -49,7 +49,10 @@ class Wire:
             records = list(islice(_waiting_in(source, target, partition), self._limit()))
             # The envelopes and the position after them are one transaction of the other cluster. If the forwarder dies
             # before it commits, the next one begins with the same records, which is the same as if none had begun.
-            if not records or self._chance.happens(self._chance.faults.crash):
+            if records and self._chance.happens(self._chance.faults.crash):
+                carried += 1  # the next forwarder has something to do
+                continue
+            if not records:
                 continue
             for record in records:
                 self._bring(record, target)
