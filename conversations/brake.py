@@ -6,6 +6,7 @@ If many dialogs fail within a short time, the cause is probably the running rele
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import ClassVar
 
 from conversations.config import Brake
 
@@ -15,9 +16,9 @@ _MICROSECOND = timedelta(microseconds=1)
 class Failures:
     """Recently failed dialogs of each peer, and the number of handlers that succeeded in the same time. Times are microseconds."""
 
-    PEERS = 1_000
+    PEERS: ClassVar[int] = 1_000
     """Maximum number of peers whose failures are remembered, and also the maximum number of peers whose successes are remembered."""
-    DIALOGS = Brake.MOST_DIALOGS
+    DIALOGS: ClassVar[int] = Brake.MOST_DIALOGS
     """Maximum number of failed dialogs that a worker remembers for one peer."""
 
     def __init__(self, brake: Brake) -> None:

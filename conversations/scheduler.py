@@ -247,12 +247,18 @@ class Threads:
                 try:
                     self._take_one()
                 except IndexError:
-                    with self._lock:
-                        self._busy -= 1
-                        # A run may have been queued after ``_take_one`` found nothing, while this thread still counted as busy.
-                        if not (self._ready or self._called) or self._busy:
-                            break
-                        self._busy += 1
+                    if self._rests():
+                        break
+
+    def _rests(self) -> bool:
+        """Return True if the calling thread found no work, and is to wait for some."""
+        with self._lock:
+            self._busy -= 1
+            # A run may have been queued after ``_take_one`` found nothing, while this thread still counted as busy.
+            if not (self._ready or self._called) or self._busy:
+                return True
+            self._busy += 1
+            return False
 
     def _take_one(self) -> None:
         if self._called:

@@ -16,7 +16,7 @@ from conversations.protocol import codes
 from conversations.protocol.codes import LocalCode
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.envelope import HEADER_NAME, IDENTITY, header_of
+from conversations.protocol.envelope import HEADER_NAME, IDENTITY_AT, IDENTITY_END, header_of
 from conversations.protocol.limits import (
     COMMAND_BYTES,
     FRAGMENTS,
@@ -100,7 +100,9 @@ def header_among(headers: Sequence[tuple[str, bytes]] | None, value: bytes, tail
         if name == HEADER_NAME:
             is_short = value[tail_start + 1] < 128  # the encoded number has one byte: the frequent case
             if header != (
-                value[IDENTITY] + value[tail_start : tail_start + 2] if is_short else header_of(value, tail_start)
+                value[IDENTITY_AT:IDENTITY_END] + value[tail_start : tail_start + 2]
+                if is_short
+                else header_of(value, tail_start)
             ):
                 raise Inadmissible(Rule.HEADER_SAYS)
             return header

@@ -7,7 +7,7 @@ decodes the other kinds. For the frequent kinds, fastavro would give the same by
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from conversations.errors import UndecodableRecord
 from conversations.protocol.envelope_avro import CURRENT, decode_avro, encode_avro
@@ -17,13 +17,15 @@ from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry
 from conversations.protocol.varint import LONGS, PAIR_SIZE, PAIRS, TABLE_END, encode_long, read_long, read_pair
 
 __all__ = [
-    "HEADER_NAME", "IDENTITY", "Envelope", "Extras", "FenceOutcome", "Kind", "Origin", "Prefix", "Seal",
+    "HEADER_NAME", "IDENTITY_AT", "IDENTITY_END", "Envelope", "Extras", "FenceOutcome", "Kind", "Origin", "Prefix", "Seal",
     "UndecodableRecord", "behind_header", "decode", "decode_current", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
     "encode_message", "encode_prefix", "header_of", "message_run", "split_header", "tail_start",
 ]  # fmt: skip
 
-IDENTITY = slice(10, 27)
+IDENTITY_AT: Final = 10
 """Position of the conversation id and the side in a record of the current schema. By these bytes an owner finds the endpoint."""
+IDENTITY_END: Final = 27
+"""Position after them."""
 
 HEADER_NAME = "dialog"
 """Name of the record's only header. It repeats the conversation id, side, kind and number of the envelope."""
@@ -212,11 +214,11 @@ def prefix_in(value: bytes) -> Prefix:
 def header_of(value: bytes, tail_start: int) -> bytes:
     """Return the ``dialog`` header for ``value``, a valid record of the current schema: conversation id, side, kind, number."""
     if value[tail_start + 1] < 128:
-        return value[IDENTITY] + value[tail_start : tail_start + 2]
+        return value[IDENTITY_AT:IDENTITY_END] + value[tail_start : tail_start + 2]
     end = tail_start + 2
     while value[end] > 127:
         end += 1
-    return value[IDENTITY] + value[tail_start : end + 1]
+    return value[IDENTITY_AT:IDENTITY_END] + value[tail_start : end + 1]
 
 
 def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:

@@ -85,7 +85,7 @@ def decode_decided(row: bytes) -> Decided:
 
 def encode_partition(row: PartitionRow) -> bytes:
     """Encode the partition row."""
-    return _PARTITION.encode({name: getattr(row, name) for name in row.__slots__})
+    return _PARTITION.encode({name: getattr(row, name) for name in row.__dataclass_fields__})
 
 
 def decode_partition(row: bytes) -> PartitionRow:

@@ -7,7 +7,7 @@ a later minor version is registered, this process can read records of that versi
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Final
 
 import fastavro
 from fastavro.schema import fingerprint as avro_fingerprint
@@ -18,7 +18,7 @@ from conversations.errors import UndecodableRecord
 from conversations.protocol import strict
 
 MARKER = b"\xc3\x01"
-HEAD_SIZE = 10
+HEAD_SIZE: Final = 10
 """Number of bytes of the marker and the fingerprint."""
 
 _REFUSALS = (

@@ -26,7 +26,7 @@ from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from sys import intern
-from typing import Any
+from typing import Any, Final
 
 from conversations import schemas
 from conversations.errors import UndecodableRecord
@@ -56,8 +56,9 @@ WITHOUT_MESSAGE = (TIMER, ERROR, SKIPPED)
 PARTITION, DECIDED = b"P", b"I"
 """The row with the positions and counts of a partition, and the row with its position in the decisions topic (``partition_row``)."""
 
-_WAKE = slice(HEAD_SIZE, HEAD_SIZE + 8)
-_CONSTANT = _WAKE.stop
+_WAKE: Final = HEAD_SIZE
+"""Position of the time at which the owner of an endpoint must look at it."""
+_CONSTANT: Final = HEAD_SIZE + 8
 """Position at which the constant part of an endpoint's row begins."""
 _NUMBERS = 12
 """Number of integers in an endpoint's row, from its state to its error code; see ``Kept``."""
@@ -193,7 +194,7 @@ def is_tombstone(row: bytes) -> bool:
 
 def wake_of(row: bytes) -> int:
     """Return the time at which the owner must look at the endpoint or tombstone of a row: in microseconds, or ``NEVER``."""
-    return int.from_bytes(row[_WAKE], "big")
+    return int.from_bytes(row[_WAKE:_CONSTANT], "big")
 
 
 def contract_of(row: bytes) -> bytes:
@@ -555,4 +556,4 @@ _KINDS = {letter: kind for kind, letter in _SOURCES.items()}
 
 def _fields(row: Tombstone | WaitingRow | ParkRow) -> dict[str, Any]:
     # ``dataclasses.asdict`` would make a deep copy of every value. No copies are needed here.
-    return {name: getattr(row, name) for name in row.__slots__}
+    return {name: getattr(row, name) for name in row.__dataclass_fields__}

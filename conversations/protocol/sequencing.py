@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, MutableSet
 from enum import Enum
-from typing import Any
+from typing import Final
 
 from conversations.protocol.spans import Spans
 
@@ -27,7 +27,7 @@ class Arrival(Enum):
     """It was passed over when the dialog ended, and arrives only now."""
 
 
-_EMPTY: Any = frozenset()
+_EMPTY: Final[set[int]] = set()
 """An empty set that all directions share for ``held`` and ``missing``, to save memory. It is replaced before a number is added."""
 
 

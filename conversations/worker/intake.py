@@ -18,7 +18,8 @@ from conversations.protocol.admission import Inadmissible, Rule, header_among, t
 from conversations.protocol.command import Command, concerns_partition, decode_command
 from conversations.protocol.envelope import (
     HEADER_NAME,
-    IDENTITY,
+    IDENTITY_AT,
+    IDENTITY_END,
     Envelope,
     Kind,
     Prefix,
@@ -59,7 +60,7 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
         if len(value) > RECORD_BYTES:
             raise Inadmissible(Rule.SIZE, f"this one has {len(value)}")
         # Nearly every record has the same prefix as the peer's earlier records. A known prefix is compared as bytes, and is not decoded.
-        active = partition.actives.get(value[IDENTITY])
+        active = partition.actives.get(value[IDENTITY_AT:IDENTITY_END])
         known = None if active is None else active.from_peer
         if active is not None and known is not None and value.startswith(known[1]):
             start = len(known[1])

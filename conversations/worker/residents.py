@@ -8,7 +8,7 @@ from conversations.worker.active import Active, Lane
 
 
 class Residents(dict[bytes, Active]):
-    """Endpoints in memory. The key of an endpoint is the slice ``IDENTITY`` of the peer's envelopes: conversation id and sender's side."""
+    """Endpoints in memory. The key of an endpoint is the part of the peer's envelopes from ``IDENTITY_AT`` to ``IDENTITY_END``: conversation id and sender's side."""
 
     __slots__ = ("_left",)
 

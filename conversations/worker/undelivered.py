@@ -12,7 +12,7 @@ from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import decode_command
 from conversations.protocol.contract import END_OF_STREAM
-from conversations.protocol.envelope import IDENTITY, Kind, decode, encode
+from conversations.protocol.envelope import IDENTITY_AT, IDENTITY_END, Kind, decode, encode
 from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable, Undelivered
 from conversations.protocol.fences import Fence
 from conversations.protocol.fragments import is_last, joined, last_number
@@ -57,7 +57,9 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
             _refuse_command(partition, out, refused)
         elif not topic.startswith(context.topics.retry_prefix):  # else: a record of a retry topic only shows a row
             # The row has the plain bytes, so that they are sealed anew when they are transmitted.
-            partition.transmission.delay(value[IDENTITY], topic, key, plain_value(value), trace_of(headers))
+            partition.transmission.delay(
+                value[IDENTITY_AT:IDENTITY_END], topic, key, plain_value(value), trace_of(headers)
+            )
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID
                 _give_up(partition, out, code, f"{topic} does not take the record: {refused.why}")
@@ -83,7 +85,7 @@ def _refuse_command(partition: Partition, out: tuple[Any, ...], refused: Refused
 
 def _give_up(partition: Partition, out: tuple[Any, ...], code: SystemCode, why: str) -> None:
     topic, _, _, value, _ = out
-    partition.transmission.give_up(value[IDENTITY], Refusal(topic, code, why))
+    partition.transmission.give_up(value[IDENTITY_AT:IDENTITY_END], Refusal(topic, code, why))
 
 
 def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
@@ -91,7 +93,7 @@ def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
     topic, number, _, value, headers = out
     if number == ANY_PARTITION or not headers or not partition.transmission.refused:
         return False
-    refusal = partition.transmission.refused.get(value[IDENTITY])
+    refusal = partition.transmission.refused.get(value[IDENTITY_AT:IDENTITY_END])
     return refusal is not None and refusal.topic == topic
 
 
