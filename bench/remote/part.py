@@ -143,7 +143,7 @@ def _large(found: Found) -> list[Sheet]:
     arrived = f"{len(took)} of them arrived meanwhile, after {statistics.median(took):.1f} s (median). " if took else ""
     note = (
         f"{sizes['timed']:,} small messages at {sizes['rate']} per second on {sizes['small_dialogs']:,} dialogs between two clusters. A client sends the {size} one after the "
-        f"other, each on its own dialog. {arrived}The memory is the most that the process of each worker has used. Medians of {found['rounds']} rounds."
+        f"other, each on its own dialog and as soon as the one before was handled. {arrived}The memory is the most that the process of each worker has used. Medians of {found['rounds']} rounds."
     )
     return [
         Sheet(

@@ -21,6 +21,7 @@ from bench.latencies import curve, summary
 from bench.remote.ground import (
     AWAY,
     HOME,
+    LOOK,
     TEXT,
     Brokers,
     Sizes,
@@ -71,26 +72,26 @@ def large(brokers: Brokers, sizes: Sizes, space: str) -> Found:
         _arrived(brokers, children[SINK], count)
         for beside in (False, True):
             for name in (SOURCE, SINK):
-                children[name].ask("figures")  # the most memory is measured from here on
-            others = _large_ones(brokers.here, space, sizes.large) if beside else nullcontext()
+                children[name].ask("memory")  # the most memory is measured from here on
+            others = _large_ones(brokers.here, space, sizes.large, children[SINK]) if beside else nullcontext()
             with others:
                 pace(brokers.here, commands(space, names, range(count, count + sizes.timed)), sizes.rate)
             count += sizes.timed
             _arrived(brokers, children[SINK], count)
-            told = {name: children[name].ask("figures") for name in (SOURCE, SINK)}
+            memory = {f"{name}_mb": children[name].ask("memory")["peak_mb"] for name in (SOURCE, SINK)}
             took = children[SINK].ask("took", count=sizes.timed)["took"]
             found["beside" if beside else "alone"] = {
-                **summary(took), "large": told[SINK]["large"], **{f"{name}_mb": it["peak_mb"] for name, it in told.items()}
+                **summary(took), "large": children[SINK].ask("figures")["large"], **memory
             }  # fmt: skip
         brokers.until(lambda: children[SINK].ask("figures")["large"], "no large message has arrived")
         return found
 
 
 @contextmanager
-def _large_ones(bootstrap: str, space: str, size: int) -> Iterator[None]:
-    """Send messages of ``size`` bytes during the block."""
+def _large_ones(bootstrap: str, space: str, size: int, reader: Child) -> Iterator[None]:
+    """Send messages of ``size`` bytes during the block. Nobody else may ask the reader meanwhile."""
     stop = threading.Event()
-    sender = threading.Thread(target=_send_large, args=(bootstrap, space, size, stop))
+    sender = threading.Thread(target=_send_large, args=(bootstrap, space, size, reader, stop))
     sender.start()
     try:
         yield
@@ -99,13 +100,16 @@ def _large_ones(bootstrap: str, space: str, size: int) -> Iterator[None]:
         sender.join()
 
 
-def _send_large(bootstrap: str, space: str, size: int, stop: threading.Event) -> None:
-    """Send messages of ``size`` bytes, each on a dialog of its own and as soon as Kafka has the one before."""
-    text = "x" * (size - 1_000)
+def _send_large(bootstrap: str, space: str, size: int, reader: Child, stop: threading.Event) -> None:
+    """Send messages of ``size`` bytes, each on a dialog of its own and as soon as the one before was handled."""
+    text, sent = "x" * (size - 1_000), 0
     with Client(source(), Kafka(bootstrap, namespace=space), timeout=timedelta(minutes=2)) as client:
         while not stop.is_set():
             with client.begin_dialog(SINK, ITEMS) as dialog:
                 dialog.send(Item(n=0, sent=time.time(), text=text))
+            sent += 1
+            while len(reader.ask("figures")["large"]) < sent and not stop.wait(LOOK):
+                pass
 
 
 @contextmanager

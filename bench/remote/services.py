@@ -56,14 +56,13 @@ class Arrivals:
         self._numbers[dialog] = n
 
     def figures(self) -> dict[str, Any]:
-        """Return the number of items, the time of the last one in seconds since 1970, and the processor time and memory of this process."""
+        """Return the number of items, the time of the last one in seconds since 1970, and the processor time of this process."""
         return {
             "count": len(self._took),
             "last": self.last,
             "wrong": self._wrong,
             "cpu_seconds": time.process_time(),
             "large": self._large,
-            "peak_mb": peak(),
         }
 
     def took(self, count: int) -> dict[str, Any]:
@@ -71,12 +70,12 @@ class Arrivals:
         return {"took": self._took[-count:]}
 
 
-def peak() -> float:
+def memory() -> dict[str, float]:
     """Return the most memory that this process has used since the last call, in MB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     (found,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # begins anew with the present memory
-    return round(int(found.split()[1]) / 1_000, 1)
+    return {"peak_mb": round(int(found.split()[1]) / 1_000, 1)}
 
 
 def source() -> Service[Any]:
@@ -105,7 +104,7 @@ def main(text: str, *, sealed: bool) -> None:
     kafka, arrivals = Kafka(job.bootstrap, namespace=job.space), Arrivals()
     service = source() if job.contender == SOURCE else sink(arrivals)
     with serving(service, kafka, job.directory, settings):
-        answer({"figures": arrivals.figures, "took": arrivals.took})
+        answer({"figures": arrivals.figures, "took": arrivals.took, "memory": memory})
 
 
 if __name__ == "__main__":
