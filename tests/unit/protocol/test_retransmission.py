@@ -6,7 +6,7 @@ from conversations.protocol.timers import NEVER
 
 def amounts(far: Retransmission, count: int) -> list[str]:
     """Let so many retransmissions be due, and say what each of them carries."""
-    found = []
+    found: list[str] = []
     while len(found) < count:
         if far.again(far.at):
             found.append("probe" if far.probes() else "everything")
