@@ -187,13 +187,15 @@ def _tests(*, events_cut: bool) -> dict[str, Column]:
         (F.col("letter_dialog") != F.col("conversation_id")) | (F.col("letter_to_target") != F.col("from_initiator"))
         | (F.col("letter_number") != F.col("seq"))
     )  # fmt: skip
+    sealed = F.coalesce("sealed", F.lit(False))
     expired = F.col("open_since") + F.expr(LIFE) < F.timestamp_micros("queue_time")
     gone = ~here & of_queue & (F.col("offset") >= F.col("start"))
     tests = {
-        "not-set-aside": here & F.col("why").isNotNull() & (F.col("offset") < F.col("position")) & ~F.coalesce("set_aside", F.lit(False)) & ~F.col("letters_cut"),
+        # An owner discards a sealed record that it cannot open, and a job has no keys.
+        "not-set-aside": here & ~sealed & F.col("why").isNotNull() & (F.col("offset") < F.col("position")) & ~F.coalesce("set_aside", F.lit(False)) & ~F.col("letters_cut"),
         "letter-unfounded": letters & (F.col("astray") | (gone & (F.col("early_letter") | (F.col("offset") < F.col("end"))))),
         "letter-unread": lettered & F.col("early_letter") & (F.col("offset") >= F.col("position")),
-        "letter-bytes": lettered & ~joined & ~F.coalesce("sealed", F.lit(False)) & F.when(F.col("parts") > 0, divided).otherwise(whole),
+        "letter-bytes": lettered & ~joined & ~sealed & F.when(F.col("parts") > 0, divided).otherwise(whole),
         "letter-twice": F.col("finals") > 1,
         "letter-mislabelled": lettered & F.col("why").isNull() & other,
         "letter-row-alone": F.col("is_open") & without,

@@ -139,7 +139,8 @@ def _has_possible_extras(e: Column) -> Column:
 def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFrame:
     """Add ``why``: the reason why an owner would set the record aside; null for a valid record.
 
-    A sealed record is never set aside: if it is not valid, its sender has not sealed it so. The owner discards it, so it is left out.
+    A sealed record is set aside only in a wrong partition, of which its seal says nothing. For any other reason its sender has not sealed it so: the owner
+    discards it, and it is left out.
 
     Args:
         decoded: records from ``decode``, with all headers.
@@ -174,7 +175,8 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
     for wrong, rule in reversed(list(checks)):
         why = F.when(wrong, F.lit(rule.value)).otherwise(why)
     sealed = F.coalesce(is_sealed(e), F.lit(False))
-    return decoded.withColumn("why", why).where(F.col("why").isNull() | ~sealed)
+    stays = F.col("why").isNull() | (F.col("why") == Rule.PARTITION.value) | ~sealed
+    return decoded.withColumn("why", why).where(stays)
 
 
 def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from conversations.config import Kafka
+from conversations.headers import read_headers
 from conversations.kafka.catalog import read_catalog
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.record import MemoryRecord
@@ -137,7 +138,9 @@ def topics_of_memory(broker: MemoryBroker, there: MemoryBroker | None = None) ->
         for topic, number, log in _logs(it):
             for record in log:
                 if record.visible:
-                    headers = tuple(record.headers() or ())
+                    headers = tuple(
+                        read_headers(record.delivered()) or ()
+                    )  # a damaged name of a header is as good as none
                     place = topic, number, record.offset(), record.timestamp()[1]
                     found.append(Record(*place, record.key(), record.value(), headers))
     topics = Topics(broker.namespace, services, found)
