@@ -47,9 +47,8 @@ class MemoryCommands:
     ) -> Future[None]:
         """Append the records of one command. The command is in the broker's memory when this method returns. If there is no service ``to``, it fails."""
         future: Future[None] = Future()
-        known = self._broker.services.keys() | self._broker.routes.keys()
-        if to and to not in known:
-            future.set_exception(unknown_service(to, known))
+        if to and to not in self._broker.known():
+            future.set_exception(unknown_service(to, self._broker.known()))
             return future
         for value in values:
             self._broker.append_keyed(self._service, COMMANDS, key, value, headers)

@@ -106,6 +106,10 @@ class MemoryBroker:
             self.create_topic(transmission_topic(self.namespace, cluster), partitions)
             self.routes[service] = cluster, partitions
 
+    def known(self) -> dict[str, int]:
+        """Return the services of this cluster and those with a route. The values are the partition counts of their queues, or of the way to them."""
+        return self.services | {service: count for service, (_, count) in self.routes.items()}
+
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a plain topic, if it does not exist."""
         with self.changed:

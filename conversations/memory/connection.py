@@ -268,9 +268,8 @@ class MemoryConnection:
 
     def look_at_catalog(self) -> None:
         """Read the present services. ``partitions`` uses the result."""
-        routes = self.broker.routes
-        self._known = self.broker.services | {service: count for service, (_, count) in routes.items()}
-        self._clusters = {service: cluster for service, (cluster, _) in routes.items()}
+        self._known = self.broker.known()
+        self._clusters = {service: cluster for service, (cluster, _) in self.broker.routes.items()}
         self._looked_at = self.broker.clock.steady()
         self._schemas = dict(self.broker.schemas)
 

@@ -369,7 +369,7 @@ def _operation_fields(operation: Operation) -> tuple[str, dict[str, Any]]:
     if isinstance(operation, EndWithError | Resolve) and not -(1 << 31) <= operation.code < 1 << 31:
         raise OverflowError(f"{operation.code} does not fit in 32 bits")
     name = type(operation).__name__
-    fields = {slot: getattr(operation, slot) for slot in type(operation).__dataclass_fields__}
+    fields = {field: getattr(operation, field) for field in type(operation).__dataclass_fields__}
     if isinstance(operation, SetTimer):
         return (_SET_NAMED_TIMER if operation.name else _NAMESPACE + name), fields
     if isinstance(operation, Settle):

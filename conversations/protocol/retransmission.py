@@ -33,7 +33,10 @@ class Retransmission:
         self.at, self._wait, self._probes = NEVER, FIRST, False
 
     def restored(self, at: int) -> None:
-        """Go on after a restart with this time; 0 or ``NEVER`` to wait first. What is unacknowledged was transmitted before, so a probe is first."""
+        """Go on after a restart with this time; 0 or ``NEVER`` to wait first.
+
+        What is unacknowledged was transmitted before, so a probe is first.
+        """
         self.at, self._probes = 0 if at == NEVER else at, True
 
     def sent(self, now: int) -> None:
@@ -61,7 +64,10 @@ class Retransmission:
         return True
 
     def probes(self) -> bool:
-        """Return True if only the first unacknowledged envelope is to be transmitted now. The next time, this is always so until something is acknowledged."""
+        """Return True if only the first unacknowledged envelope is transmitted now.
+
+        After this call it is so every time, until something is acknowledged.
+        """
         probes, self._probes = self._probes, True
         return probes
 

@@ -65,7 +65,10 @@ class FaultyConnection(MemoryConnection):
         return count
 
     def cluster(self, service: str) -> str:
-        """Return the name of the cluster on which a service lives; empty for this cluster. A connection that has not joined, or is closed, knows no routes."""
+        """Return the name of the cluster on which a service lives; empty for this cluster.
+
+        A connection that has not joined, or is closed, knows no routes.
+        """
         return "" if self._listener is None else super().cluster(service)
 
     # -- partitions move ------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, has_commands, service_topic
 from conversations.protocol.unacknowledged import decode_tails
 from conversations.testing.broker import FaultyBroker
+from conversations.testing.ledger import Ledger
 from conversations.testing.reading import endpoints_of, state_of, visible
 from conversations.testing.wire import waiting
 
@@ -63,7 +64,6 @@ class Facts:
 
     def __init__(self, brokers: Sequence[FaultyBroker], sides: Sides) -> None:
         self.brokers = brokers
-        self.ledger = brokers[0].ledger
         self.sides = sides
         self.ends: dict[tuple[bytes, bool], tuple[str, Endpoint | rows.Tombstone]] = {}
         """Service and endpoint (or tombstone), by conversation id and side. The side is True for the initiator, False for the target."""
@@ -102,6 +102,11 @@ class Facts:
             for entry in self.ledger.handled
             for number in self.numbers((entry.conversation, entry.to_initiator), entry.number)
         )
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of all clusters."""
+        return self.brokers[0].ledger
 
     def _note_on_the_way(self, value: bytes, headers: Headers | None) -> None:
         """Note an envelope that is in no queue yet."""

@@ -225,7 +225,7 @@ class Peer:
         check_service(to)
         check_contract(contract)
         broker = self._world.broker_of(self.name)
-        services = broker.services.keys() | broker.routes.keys()
+        services = broker.known()
         if not wait_for_service and to not in services:
             raise UnknownService(
                 f"no service {to!r} takes part in this simulation (8490); there are: {', '.join(sorted(services))}. Give it to "

@@ -60,7 +60,7 @@ class Runner:
         world = self._world
         self.clock.jump()
         page: Callable[[], Any] = lambda: self.connection.page  # noqa: E731 - the page of the present connection
-        self.lanes = SeededLanes(world.chance, page, world.broker_of(self.service.name).ledger, world.failed)
+        self.lanes = SeededLanes(world.chance, page, self._broker.ledger, world.failed)
         stores: Stores = self._disk if world.chance.faults.survive else MemoryStores()
         return Worker(
             self.service, self._connect, stores, settings=world.settings, clock=self.clock,
@@ -70,9 +70,13 @@ class Runner:
     def _connect(self) -> Connection:
         world = self._world
         self._connection = FaultyConnection(
-            world.broker_of(self.service.name), self.service.name, self._slot, world.meanwhile, self.lanes.go_on
+            self._broker, self.service.name, self._slot, world.meanwhile, self.lanes.go_on
         )
         return self._connection
+
+    @property
+    def _broker(self) -> FaultyBroker:
+        return self._world.broker_of(self.service.name)
 
     @property
     def connection(self) -> FaultyConnection:
@@ -115,7 +119,7 @@ class Runner:
 
     def crash(self) -> None:
         """Kill the worker and start another. Memory is lost, the log stays, and the local copies may survive."""
-        chance, broker = self._world.chance, self._world.broker_of(self.service.name)
+        chance, broker = self._world.chance, self._broker
         dead, dead_lanes = self.connection, self.lanes
         if chance.faults.survive:
             self._disk.crash(survives=chance.random.random() < chance.faults.survive)
@@ -140,12 +144,15 @@ class Runner:
         return bool(self._asleep) or self.worker.busy() or not self.connection.up_to_date()
 
     def next_deadline(self) -> int:
-        """Return the earliest true time at which this worker has something to do, even if nothing arrives. Deadlines are times of the log's clock."""
+        """Return the earliest true time at which this worker has something to do, even if nothing arrives.
+
+        Deadlines are times of the log's clock, which may be off.
+        """
         times = [partition.next_deadline() for partition in self.worker.partitions.values()]
         if any(len(partition.waiting.delayed) for partition in self.worker.partitions.values()):
             times += self.worker.context.destinations.blocked.values()
         soonest = min(times, default=NEVER)
-        is_off = self._world.broker_of(self.service.name).clock.now() - self._world.clock.now()
+        is_off = self._broker.clock.now() - self._world.clock.now()
         return soonest if soonest == NEVER else soonest - is_off
 
     def remembers(self) -> bool:

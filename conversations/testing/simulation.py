@@ -135,7 +135,8 @@ class Simulation(AbstractContextManager["Simulation"]):
     def deploy(self, service: Service[Any]) -> None:
         """Run a service. If a service with this name runs already, its workers are stopped first. Its log and state stay."""
         runners = self._runners.get(service.name)
-        here, other = self.brokers if service.name not in self._far else self.brokers[::-1]
+        here = self.broker_of(service.name)
+        other = self.broker if here is self.there else self.there
         here.create_service(service.name, self._partitions, service.declaration().retries)
         other.add_route(service.name, FAR, self._partitions)
         for topic in (*service.publishes, *service.feeds):

@@ -8,7 +8,6 @@ position in the transmission topic. So the wire repeats nothing by itself, whene
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out
@@ -38,27 +37,31 @@ class Wire:
         """Returns True for a record that never arrives. A test may set it."""
 
     def step(self) -> int:
-        """Carry some envelopes. Return their number; 1 if none is carried now because the wire stands still."""
-        if self._chance.happens(self._chance.faults.stall):
-            return 1
+        """Carry some envelopes. Return more than 0 if any was carried, or has to wait for the next step."""
         return sum(self._carry(source, target) for source, target in self._ways)
 
     def _carry(self, source: FaultyBroker, target: FaultyBroker) -> int:
         carried = 0
         for partition in range(len(source.topics[transmission_topic(source.namespace, FAR)])):
-            records = list(islice(_waiting_in(source, target, partition), self._limit()))
-            # The envelopes and the position after them are one transaction of the other cluster. If the forwarder dies
-            # before it commits, the next one begins with the same records, which is the same as if none had begun.
-            if records and self._chance.happens(self._chance.faults.crash):
-                carried += 1  # the next forwarder has something to do
-                continue
+            records = list(_waiting_in(source, target, partition))
             if not records:
                 continue
-            for record in records:
+            carried += 1
+            if self._rests():
+                continue
+            batch = records[: self._limit()]
+            for record in batch:
                 self._bring(record, target)
-            target.forwarded[partition] = records[-1].offset() + 1
-            carried += len(records)
+            target.forwarded[partition] = batch[-1].offset() + 1
         return carried
+
+    def _rests(self) -> bool:
+        """Return True if nothing is carried now, because the forwarder stands still, or dies before it commits.
+
+        The envelopes and the position after them are one transaction of the other cluster, so the next forwarder begins with the same records.
+        """
+        faults = self._chance.faults
+        return self._chance.happens(faults.stall) or self._chance.happens(faults.crash)
 
     def _limit(self) -> int:
         return self._chance.random.randrange(1, BATCH) if self._chance.active else BATCH

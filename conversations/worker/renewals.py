@@ -169,7 +169,10 @@ def transmit_again(partition: Partition, active: Active, after: int, last: int =
 
 
 def retransmit(partition: Partition, active: Active) -> None:
-    """Transmit again what a peer on another cluster has not acknowledged, or a probe. Do nothing while it waits here for the transmission topic."""
+    """Transmit again what a peer on another cluster has not acknowledged, or a probe.
+
+    Do nothing while it waits here for the transmission topic.
+    """
     if active.identity in partition.waiting.delayed.of or active.way.topic in partition.context.destinations.blocked:
         return
     partition.context.counts.traffic.count_retransmitted()

@@ -15,8 +15,9 @@ from conversations.protocol.envelope import HEADER_NAME, Kind, decode, encode, h
 from conversations.protocol.integrity import CRC, checksum
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
-from conversations.testing.reading import state_of, visible
+from conversations.testing.reading import visible
 from conversations.worker import unacknowledged
+from tests.simulation.support.records import queued, rows_of
 from tests.simulation.support.services import ECHO, Say
 from tests.simulation.support.two_clusters import Both, Word, begin
 
@@ -39,25 +40,16 @@ def world(both: Both, *, far: bool = False, **more: Any) -> Simulation:
 
 def fragments(sim: Simulation, service: str) -> list[tuple[int, int, int]]:
     """Return number, fragment and fragments of each MESSAGE in the queue of a service."""
-    found = [
-        decode(it.value() or b"")
-        for it in visible(sim.broker_of(service), service_topic(sim.broker.namespace, service, QUEUE))
-    ]
     return [
-        (it.seq, it.fragment, it.fragments) for it in found if it.kind is Kind.MESSAGE and it.prefix.contract == "Talk"
+        (it.seq, it.fragment, it.fragments)
+        for it in queued(sim, service)
+        if it.kind is Kind.MESSAGE and it.prefix.contract == "Talk"
     ]
 
 
 def left(sim: Simulation) -> list[bytes]:
     """Return the keys of all rows of fragments."""
-    return [
-        key
-        for broker in sim.brokers
-        for name in broker.services
-        for table in state_of(broker, name)
-        for key in table
-        if key[:1] == rows.FRAGMENT
-    ]
+    return [key for broker in sim.brokers for name in broker.services for key in rows_of(sim, name, rows.FRAGMENT)]
 
 
 @pytest.mark.parametrize("far", [False, True])

@@ -10,11 +10,11 @@ from conversations.durations import SECOND
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Out
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import HEADER_NAME, Kind, decode, encode, header_of, tail_start
 from conversations.protocol.integrity import CRC, checksum
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
-from conversations.testing.reading import visible
+from tests.simulation.support.records import queued
 from tests.simulation.support.two_clusters import TALK, Both, Word, begin
 
 
@@ -179,10 +179,10 @@ def test_a_closed_side_answers_each_late_message_of_another_cluster() -> None:
             sim.there.append(late)
             sim.run()
         sim.wire.lose = lambda _: False
-        before = len(_to_here(sim))
+        before = len(queued(sim, "here"))
         sim.there.append(late)
         sim.run()
-        assert [it.kind for it in _to_here(sim)[before:]] == [Kind.ERROR]
+        assert [it.kind for it in queued(sim, "here")[before:]] == [Kind.ERROR]
 
 
 def _late(sim: Simulation, name: str) -> Out:
@@ -193,10 +193,6 @@ def _late(sim: Simulation, name: str) -> Out:
     header = header_of(value, tail_start(value))
     headers = [(HEADER_NAME, header), (CRC, checksum(header, record.key(), value))]
     return Out(topic, record.partition(), record.key(), value, headers)
-
-
-def _to_here(sim: Simulation) -> list[Envelope]:
-    return [decode(it.value() or b"") for it in visible(sim.broker, service_topic(sim.broker.namespace, "here", QUEUE))]
 
 
 def test_a_gap_breaks_no_dialog_between_clusters() -> None:

@@ -347,7 +347,7 @@ WORLDS: list[tuple[Scenario, int]] = [
     (scenarios.parking, 16),
     (scenarios.replaying, 14),
     (scenarios.crossing, 3),
-    (scenarios.sealing, 5),  # with sealed records in a wrong partition
+    (scenarios.sealing, 10),  # with sealed records in a wrong partition
 ]
 
 

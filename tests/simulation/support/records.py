@@ -49,13 +49,14 @@ def post(sim: Simulation, envelope: Envelope) -> None:
     value = encode(envelope)
     key = envelope.prefix.reply_key.encode()
     headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
-    sim.broker.append_keyed(envelope.prefix.to_service, QUEUE, key, value, headers)
+    service = envelope.prefix.to_service
+    sim.broker_of(service).append_keyed(service, QUEUE, key, value, headers)
 
 
 def queued(sim: Simulation, service: str) -> list[Envelope]:
     """Return all envelopes in a service's queue, in order within each partition."""
-    topic = service_topic(sim.broker.namespace, service, QUEUE)
-    return [decode(record.value() or b"") for record in visible(sim.broker, topic)]
+    broker = sim.broker_of(service)
+    return [decode(it.value() or b"") for it in visible(broker, service_topic(broker.namespace, service, QUEUE))]
 
 
 def replay(sim: Simulation, service: str, key: str = "") -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from conversations.ports import Out
 from conversations.protocol.envelope import Envelope, Kind, decode
 from conversations.protocol.events import MessageCorrupt, WorkerEvent
-from conversations.protocol.topics import DEAD_LETTER, QUEUE, events_topic, service_topic
+from conversations.protocol.topics import events_topic
 from conversations.testing import Simulation
 from conversations.testing.damage import flip, parts_of
 from conversations.testing.reading import visible
+from tests.simulation.support.records import queued
 
 BITS = (0x01, 0x80, 0x20)
 """The wrong bits that every byte of a record gets, one of them at a time."""
@@ -57,8 +58,7 @@ def events(sim: Simulation, kind: type[WorkerEvent] = MessageCorrupt) -> int:
 def effects(sim: Simulation, service: str) -> Counter[str]:
     """Count what a service has done: handled messages, acknowledgements and other envelopes that it sent, and dead letters."""
     counts = sim.worker(service).counts
-    broker = sim.broker_of(service)
-    letters = sum(1 for _ in visible(broker, service_topic(broker.namespace, service, DEAD_LETTER)))
+    letters = len(sim.dead_letters(service))
     return Counter(
         handled=counts.handled, accepted=counts.accepted, duplicates=counts.duplicates, set_aside=counts.set_aside, letters=letters
     )  # fmt: skip
@@ -66,6 +66,4 @@ def effects(sim: Simulation, service: str) -> Counter[str]:
 
 def said(sim: Simulation, to: str) -> list[Kind]:
     """Return the kinds of all envelopes in the queue of a service."""
-    broker = sim.broker_of(to)
-    found = visible(broker, service_topic(broker.namespace, to, QUEUE))
-    return [decode(it.value() or b"").kind for it in found]
+    return [it.kind for it in queued(sim, to)]

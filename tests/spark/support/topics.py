@@ -14,8 +14,8 @@ from conversations.config import Kafka
 from conversations.headers import read_headers
 from conversations.kafka.catalog import read_catalog
 from conversations.memory.broker import MemoryBroker
-from conversations.memory.record import MemoryRecord
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, SERVICE_TOPICS, STATE, events_topic, service_topic
+from conversations.testing.reading import visible
 from spark_jobs.audit.inputs import EXTENT, Inputs, events_of, rules_of
 from spark_jobs.audit.state import watched
 from spark_jobs.reading.envelopes import decode, judge, writer_schemas
@@ -133,25 +133,17 @@ def topics_of_memory(broker: MemoryBroker, there: MemoryBroker | None = None) ->
     """Return the visible records of a broker in memory, and of the services of the other cluster."""
     brokers = [broker] if there is None else [broker, there]
     services = {name: {"partitions": count} for it in brokers for name, count in it.services.items()}
-    found = []
-    for it in brokers:
-        for topic, number, log in _logs(it):
-            for record in log:
-                if record.visible:
-                    headers = tuple(
-                        read_headers(record.delivered()) or ()
-                    )  # a damaged name of a header is as good as none
-                    place = topic, number, record.offset(), record.timestamp()[1]
-                    found.append(Record(*place, record.key(), record.value(), headers))
+    found = [record for it in brokers for record in _records(it)]
     topics = Topics(broker.namespace, services, found)
     topics.far = frozenset() if there is None else frozenset(there.services)
     return topics
 
 
-def _logs(broker: MemoryBroker) -> Iterator[tuple[str, int, list[MemoryRecord]]]:
-    """Yield the partitions of the topics of a broker's services, and of its events."""
-    names = {service_topic(broker.namespace, name, kind) for name in broker.services for kind in SERVICE_TOPICS}
-    for topic, partitions in broker.topics.items():
-        if topic in names or topic == events_topic(broker.namespace):
-            for number, log in enumerate(partitions):
-                yield topic, number, log
+def _records(broker: MemoryBroker) -> Iterator[Record]:
+    """Yield the visible records of a broker's services, and of its events."""
+    names = [service_topic(broker.namespace, name, kind) for name in broker.services for kind in SERVICE_TOPICS]
+    for topic in (*names, events_topic(broker.namespace)):
+        for record in visible(broker, topic):
+            place = topic, record.partition(), record.offset(), record.timestamp()[1]
+            headers = read_headers(record.delivered()) or ()  # a damaged name of a header is as good as none
+            yield Record(*place, record.key(), record.value(), tuple(headers))
