@@ -12,7 +12,6 @@ from typing import Any
 
 import fastavro
 
-from conversations.protocol.admission import header_among
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import (
     HEADER_NAME,
@@ -32,6 +31,7 @@ from conversations.protocol.envelope import (
 )
 from conversations.protocol.envelope_avro import CURRENT, decode_avro, from_fields
 from conversations.protocol.registry import HEAD_SIZE
+from conversations.protocol.rules import header_among
 
 NOW = 1_763_000_000_000_000
 PREFIX = Prefix(

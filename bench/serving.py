@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.watching import Moves, WatchedConnection
 from conversations import Kafka, Service, WorkerSettings
 from conversations.crew import Crew
 from conversations.interpreter import relax
-from conversations.kafka.connection import KafkaConnection
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 
 READY = 60.0
 
 
-class WatchedWorker(Worker):
-    """A worker that counts how often its partitions moved."""
+class Served:
+    """A running worker, and what it costs and does."""
 
-    moves = 0
-
-    def assigned(self, partitions: Sequence[int]) -> None:
-        self.moves += 1
-        super().assigned(partitions)
-
-    def revoked(self, partitions: Sequence[int]) -> None:
-        self.moves += 1
-        super().revoked(partitions)
-
-    def lost(self, partitions: Sequence[int]) -> None:
-        self.moves += 1
-        super().lost(partitions)
+    def __init__(self, worker: Worker, moves: Moves) -> None:
+        self.worker = worker
+        self._moves = moves
 
     def figures(self) -> dict[str, Any]:
         """Return what the process used and what the worker did since the start."""
-        counts = self.counts
+        counts = self.worker.counts
         return {
             "cpu_seconds": time.process_time(),
-            "moves": self.moves,
+            "moves": self._moves.count,
             "fenced": counts.fenced,
             "handled": counts.handled,
             "failures": counts.failures,
@@ -50,11 +40,12 @@ class WatchedWorker(Worker):
 
 
 @contextmanager
-def serving(service: Service[Any], kafka: Kafka, directory: str, settings: WorkerSettings) -> Iterator[WatchedWorker]:
+def serving(service: Service[Any], kafka: Kafka, directory: str, settings: WorkerSettings) -> Iterator[Served]:
     """Run a worker with its state in RocksDB, as ``conversations run`` does, until the block is left."""
-    worker = WatchedWorker(
+    moves = Moves()
+    worker = Worker(
         service,
-        lambda: KafkaConnection(kafka, service.name),
+        lambda: WatchedConnection(moves, kafka, service.name),
         RocksStores(Path(directory) / service.name),
         settings=settings,
         namespace=kafka.namespace,
@@ -62,7 +53,7 @@ def serving(service: Service[Any], kafka: Kafka, directory: str, settings: Worke
     relax()
     with Crew([worker], kafka) as crew:
         crew.await_ready(READY)
-        yield worker
+        yield Served(worker, moves)
 
 
 def difference(after: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:

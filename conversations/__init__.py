@@ -10,6 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from conversations.form import choose
+
 if TYPE_CHECKING:  # type checkers and editors do not see the names that are loaded later
     from conversations.client import Client
     from conversations.client_dialog import ClientDialog
@@ -58,6 +60,8 @@ if TYPE_CHECKING:  # type checkers and editors do not see the names that are loa
     from conversations.reader import Reader
     from conversations.run import run
     from conversations.service import Service
+
+choose()  # before the first module of the hot path is imported
 
 _HOMES = {
     "client": ("Client",),

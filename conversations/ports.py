@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from conversations.protocol.letters import RefusedCommand
 from conversations.protocol.topics import QUEUE
 
-Headers = list[tuple[str, bytes]]
+Headers = list[tuple[str, Any]]
+"""The headers of a record. A value is bytes, or None in records of others: Kafka allows a header without a value."""
 Produced = tuple[str, int, bytes | None, bytes | None, Headers | None]
 """A record to append, as a plain tuple. An ``Out`` may be used, too, but is slower to make.
+
+Code that needs the identity of a record takes it as ``Any``: compiled code takes a tuple apart, and makes a new one from its parts.
 
 A record for a plain topic may have the partition ``ANY_PARTITION``. All other records have the number of a partition.
 """

@@ -55,6 +55,7 @@ CONTENDERS = {
         STREAMS,
         _ours("ours_memory", "ours, state in memory"),
         OURS,
+        _ours("ours_rocksdict_pure", "ours, RocksDB, the Python form", "our_pure_loop"),
         _ours("ours_memory_pydantic", "ours, memory, Pydantic bodies"),
         _ours("ours_rocksdict_pydantic", "ours, RocksDB, Pydantic bodies"),
     )

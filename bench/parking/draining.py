@@ -16,13 +16,13 @@ from conversations.interpreter import relax
 def run(job: Job) -> None:
     """Open every partition, handle all messages, and stop cleanly."""
     relax()
-    worker = make_worker(job)
+    worker, moves = make_worker(job)
     while len(worker.partitions) < job.workload.partitions:
         worker.step(0.1)
     while worker.counts.handled < job.workload.messages or worker.busy():
         worker.step(0.1)
     told = {
-        "seconds": time.perf_counter() - worker.assigned_at, "cpu_seconds": time.process_time(),
+        "seconds": time.perf_counter() - moves.assigned_at, "cpu_seconds": time.process_time(),
         "handled": worker.counts.handled, "peak_mb": memory.peak_mb(),
     }  # fmt: skip
     worker.close()

@@ -5,54 +5,44 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from bench.contenders import our_loop
 from bench.scale import memory
 from bench.stopwatch import MARK
+from bench.watching import Moves, WatchedConnection
 from bench.workload import Job
 from conversations import Kafka, WorkerSettings
 from conversations.interpreter import relax
-from conversations.kafka.connection import KafkaConnection
 from conversations.stores.rocksdb import RocksStores
 from conversations.worker import Worker
 
 
-class TimedWorker(Worker):
-    """A worker that notes when it is told which partitions it owns. From then on it takes them up."""
-
-    assigned_at = 0.0
-
-    def assigned(self, partitions: Sequence[int]) -> None:
-        self.assigned_at = self.assigned_at or time.perf_counter()
-        super().assigned(partitions)
-
-
-def make_worker(job: Job) -> TimedWorker:
-    """Return the worker of the measured service, with its local copies in the job's directory."""
-    kafka = Kafka(job.bootstrap, namespace=job.space)
-    return TimedWorker(
+def make_worker(job: Job) -> tuple[Worker, Moves]:
+    """Return the worker of the measured service, with its local copies in the job's directory, and its moves."""
+    kafka, moves = Kafka(job.bootstrap, namespace=job.space), Moves()
+    worker = Worker(
         our_loop.opaque_service(),
-        lambda: KafkaConnection(kafka, our_loop.ANSWERING),
+        lambda: WatchedConnection(moves, kafka, our_loop.ANSWERING),
         RocksStores(Path(job.directory)),
         settings=WorkerSettings(batch=job.workload.batch),
         namespace=job.space,
     )
+    return worker, moves
 
 
 def run(job: Job) -> None:
     """Open every partition, commit once, and stop cleanly."""
     began = time.perf_counter()
     relax()
-    worker = make_worker(job)
+    worker, moves = make_worker(job)
     while len(worker.partitions) < job.workload.partitions:
         worker.step(0.1)
     opened = time.perf_counter()
     worker.step(0.0)
     told = {
-        "seconds": opened - worker.assigned_at,
-        "joining_seconds": worker.assigned_at - began,
+        "seconds": opened - moves.assigned_at,
+        "joining_seconds": moves.assigned_at - began,
         "cpu_seconds": time.process_time(),
         "resident_mb": memory.resident_mb(),
         "peak_mb": memory.peak_mb(),

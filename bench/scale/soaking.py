@@ -19,7 +19,7 @@ EVERY = 10.0
 def run(job: Job) -> None:
     """Work, and print a sample every few seconds, until standard input has ended and everything is handled."""
     relax()
-    worker = make_worker(job)
+    worker, _ = make_worker(job)
     over = threading.Event()
     threading.Thread(target=_await_end, args=(over,), daemon=True).start()
     began = last = time.monotonic()

@@ -79,7 +79,7 @@ class Carrier:
     def _append(producer: Producer, out: Out) -> None:
         while True:
             try:
-                producer.produce(out.topic, out.value, out.key, out.partition, headers=out.headers)  # type: ignore[arg-type]  # a list of another item type fits
+                producer.produce(out.topic, out.value, out.key, out.partition, headers=out.headers)
             except BufferError:
                 producer.poll(0.1)  # the local queue is full: wait for room
             else:

@@ -1,120 +1,34 @@
-"""Admission: which records are accepted, and which requests are allowed. Workers, clients and Spark jobs use the same rules.
+"""Admission: which requests are allowed. Workers, clients and Spark jobs use the same rules.
 
-A **record** that breaks a ``Rule`` is set aside with its bytes. Its number does not count as accepted, and no dialog changes. A **request**
-that is not allowed raises an error at once and changes nothing. The error has Service Broker's code (``protocol.codes``), or one from 50001.
+A request that is not allowed raises an error at once and changes nothing. The error has Service Broker's code (``protocol.codes``), or one
+from 50001. The rules for records are in ``protocol.rules``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from difflib import get_close_matches
-from enum import StrEnum
 
 from conversations.errors import BodyTooLarge, InvalidBody, LocalError, UnknownContract, UnknownService
 from conversations.protocol import codes
 from conversations.protocol.codes import LocalCode
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.envelope import HEADER_NAME, IDENTITY_AT, IDENTITY_END, header_of
 from conversations.protocol.limits import (
     COMMAND_BYTES,
-    FRAGMENTS,
     KEY_BYTES,
     NAME,
-    RECORD_BYTES,
     TIMER_NAME,
     TIMERS,
     sendable,
 )
 from conversations.protocol.times import later
 
-# -- records -------------------------------------------------------------------------------------------------------------
-
-
-class Rule(StrEnum):
-    """Rules for records. The name of a member is the id of the rule; its value is the text for a record that breaks the rule."""
-
-    VALUE = "the record has no value"
-    SIZE = f"a record has at most {RECORD_BYTES} bytes"
-    SCHEMA = "the bytes are not an envelope of a known schema"
-    FENCE = "an initiator sends a FENCE with a code, and a target sends a FENCED with its answer; neither has a number"
-    NUMBER = "a MESSAGE or an END needs a number of at least 0"
-    ERROR = "an ERROR needs a code, and a number of at least -1"
-    NO_NUMBER = "an envelope of this kind must not have a number"
-    SKIPPED = "an ACK names a skipped message by a negative number"
-    FIELDS = "only an ACK may have skipped numbers, and only some kinds of envelopes have extras"
-    FRAGMENT = f"only a MESSAGE has fragments: fragment 0 to n - 1 of n, which is at most {FRAGMENTS}"
-    HEADER = f"the record has no header {HEADER_NAME!r}"
-    HEADER_SAYS = "the record's header and body disagree"
-    HEADERS = "the record's headers cannot be read: a name is not UTF-8"
-    SERVICE = "misrouted: the envelope is for another service"
-    KEY_SIZE = f"misrouted: a record needs a key of 1 to {KEY_BYTES} bytes"
-    KEY_TEXT = "misrouted: the key is not text"
-    PARTITION = "misrouted: the key belongs to another partition"
-    NAMES = "neither a service nor a contract can have such a name"
-    REPLY_KEY = f"a reply key has 1 to {KEY_BYTES} bytes"
-    ENDPOINT_KEY = "misrouted: the record's key is not the key of the endpoint"
-    PREFIX = "the contract, the sender or the reply key is not that of the dialog"
-    ACCEPT_UNTIL = "accept_until is too late: more than the period clock_ahead after the record's log time"
-    SENDER = "the catalog names no such service"
-    CONVERSATION = "the conversation is not known"
-    COMMAND = f"a command needs a value and a key of 1 to {KEY_BYTES} bytes"
-    COMMAND_SCHEMA = "the bytes are not a command of a known schema"
-    COMMAND_KEY = "the command's key is not the key of its record, or the command has no operations"
-
-
-OWNERS = frozenset({Rule.HEADERS, Rule.ENDPOINT_KEY, Rule.PREFIX, Rule.ACCEPT_UNTIL, Rule.SENDER, Rule.CONVERSATION})
-"""Rules that only the owner of a dialog can check.
-
-The check needs the endpoint, the catalog, or the Kafka client that read the record.
-"""
-COMMANDS = frozenset({Rule.COMMAND, Rule.COMMAND_SCHEMA, Rule.COMMAND_KEY})
-"""Rules for commands."""
-
-
 NAMED = 5
 """Maximum number of services that the error for an unknown service names."""
 CONTENT_TYPE = 200
 """Maximum number of characters of a content type in a command."""
-
-
-class Inadmissible(Exception):
-    """A record breaks a rule, so it must not change an endpoint."""
-
-    def __init__(self, rule: Rule, detail: object = "") -> None:
-        super().__init__(told(rule, detail))
-
-
-def header_among(headers: Sequence[tuple[str, bytes]] | None, value: bytes, tail_start: int) -> bytes:
-    """Return the ``dialog`` header of a record, and check that it agrees with the record's value.
-
-    ``value`` is a valid record of the current schema; its prefix ends at ``tail_start``.
-
-    Raises:
-        Inadmissible: the headers cannot be read, the header is missing, or it disagrees with the value.
-    """
-    if headers is None:
-        raise Inadmissible(Rule.HEADERS)
-    for name, header in headers:
-        if name == HEADER_NAME:
-            is_short = value[tail_start + 1] < 128  # the encoded number has one byte: the frequent case
-            if header != (
-                value[IDENTITY_AT:IDENTITY_END] + value[tail_start : tail_start + 2]
-                if is_short
-                else header_of(value, tail_start)
-            ):
-                raise Inadmissible(Rule.HEADER_SAYS)
-            return header
-    raise Inadmissible(Rule.HEADER)
-
-
-def told(rule: Rule, detail: object = "") -> str:
-    """Return the text of a broken rule, with the detail that breaks it."""
-    return f"{rule}: {detail}" if detail != "" else str(rule)
-
-
-# -- requests ------------------------------------------------------------------------------------------------------------
 
 
 def check_error(code: object, description: object) -> None:

@@ -206,7 +206,7 @@ def contract_of(row: bytes) -> bytes:
     if not row.startswith(_HEADS):
         raise _foreign(row)
     size, at = read_long(row, _CONSTANT)
-    return row[at : at + size]
+    return row[at : at + max(size, 0)]
 
 
 def peer_of(row: bytes) -> str:
@@ -299,7 +299,7 @@ def _read_kept(row: bytes, at: int) -> tuple[tuple[bool, Fence, bool, Chain | No
         raise UndecodableRecord("a boolean of an endpoint row is neither 0 nor 1")
     generation, at = read_long(row, at + 1)
     size, at = read_long(row, at)
-    first = row[at : at + size]
+    first = row[at : at + 16] if size else b""
     if (
         size not in (0, 16)
         or len(first) != size

@@ -30,7 +30,7 @@ READABLE = (QUEUE, DEAD_LETTER, STATE)
 """The kinds of topics that operators and jobs read. Only the workers of a service read its commands and its decisions."""
 
 
-def check_name(what: str, name: str) -> str:
+def check_name(what: str, name: object) -> str:
     """Return ``name`` if it can be part of a topic's name.
 
     Raises:

@@ -111,13 +111,13 @@ class Assignment:
             log.warning("partition %d of %s is restored again, later: %s", number, self._context.name, error)
             restoring.begin_again()
             return False
-        except InputLost as error:
+        except InputLost as loss:
             del self._restoring[number]
             restoring.stop()
             self._context.connection.drop(number)
-            self.aside[number] = error.why
+            self.aside[number] = loss.why
             if restoring.partition is not None:
-                tell_aside(restoring.partition, error.why, restoring.committed)
+                tell_aside(restoring.partition, loss.why, restoring.committed)
             return False
         del self._restoring[number]
         self.partitions[number] = partition

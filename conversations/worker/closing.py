@@ -15,8 +15,8 @@ def collect(partition: Partition) -> bool:
         return False
     try:
         collected = departure.collect(partition)
-    except StateDamaged as error:
-        context.breakdowns.fail(error)  # it is raised later, after the commit of the partitions whose steps are closed
+    except StateDamaged as found:
+        context.breakdowns.fail(found)  # it is raised later, after the commit of the partitions whose steps are closed
         return False
     except NOT_A_RECORDS:
         raise

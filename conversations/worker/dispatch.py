@@ -138,8 +138,8 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                             draft,
                             None if room.tracing is None else span_of(partition, item, task, room.tracing),
                         )
-                    except InvalidBody as error:
-                        task = _unfit(partition, item, task, error)
+                    except InvalidBody as unfit:
+                        task = _unfit(partition, item, task, unfit)
                         continue
                     # Until the lock is acquired again, everything except the endpoints of this lane may change.
                     lock.release()

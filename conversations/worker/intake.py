@@ -14,7 +14,6 @@ from conversations.errors import LogError, UndecodableRecord
 from conversations.headers import read_headers
 from conversations.ports import Headers, Record
 from conversations.protocol import rows
-from conversations.protocol.admission import Inadmissible, Rule, header_among, told
 from conversations.protocol.command import Command, concerns_partition, decode_command
 from conversations.protocol.envelope import (
     HEADER_NAME,
@@ -31,6 +30,7 @@ from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.integrity import Damaged, has_checksum
 from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.plain_records import why_copied
+from conversations.protocol.rules import Inadmissible, Rule, header_among, told
 from conversations.protocol.seals import NotAuthentic
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import has_commands, partition_of
@@ -82,17 +82,17 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
             active = _unfamiliar(partition, record, envelope, value[:start], wire)
         if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
             _check_unusual(envelope)
-    except Damaged as error:
-        partition.letters.discard_damaged(record, str(error))
+    except Damaged as damage:
+        partition.letters.discard_damaged(record, str(damage))
         return
-    except NotAuthentic as error:
-        partition.letters.discard_forged(record, error.envelope, str(error))
+    except NotAuthentic as forgery:
+        partition.letters.discard_forged(record, forgery.envelope, str(forgery))
         return
-    except Inadmissible as error:
-        partition.letters.set_aside(record, str(error), headers)
+    except Inadmissible as refusal:
+        partition.letters.set_aside(record, str(refusal), headers)
         return
-    except UndecodableRecord as error:
-        partition.letters.set_aside(record, told(Rule.SCHEMA, error), headers)
+    except UndecodableRecord as unreadable:
+        partition.letters.set_aside(record, told(Rule.SCHEMA, unreadable), headers)
         return
     except LogError:
         raise  # Kafka failed or the state is damaged: the record is not at fault
@@ -277,10 +277,10 @@ def take_command(partition: Partition, record: Record) -> None:
             raise Inadmissible(Rule.COMMAND_KEY)
         trace = b"" if partition.context.service.tracing is None else trace_of(headers)
         _into_lane(partition, record, command, value, trace)
-    except Inadmissible as error:
-        partition.letters.set_aside(record, why_copied(key, headers) or str(error), headers)
-    except UndecodableRecord as error:
-        partition.letters.set_aside(record, told(Rule.COMMAND_SCHEMA, error), headers)
+    except Inadmissible as refusal:
+        partition.letters.set_aside(record, why_copied(key, headers) or str(refusal), headers)
+    except UndecodableRecord as unreadable:
+        partition.letters.set_aside(record, told(Rule.COMMAND_SCHEMA, unreadable), headers)
     except LogError:
         raise
     except Exception as error:  # noqa: BLE001 - our own code failed: only this record is set aside

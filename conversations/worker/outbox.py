@@ -55,14 +55,14 @@ class Flight:
     last: Item | None = None
     """Last item that was worked on in this step."""
     notices: list[Callable[[], None]] = field(default_factory=list)
-    published: list[tuple[Produced, Called]] = field(default_factory=list)
+    published: list[tuple[Any, Called]] = field(default_factory=list)
     """The records for plain topics, which are in ``outs`` as well, and the calls of the handlers that published them."""
 
     def begin(self, item: Item) -> None:
         """Note the item that is worked on now."""
         self.last = item
 
-    def publish(self, records: Sequence[Produced], called: Called) -> None:
+    def publish(self, records: Sequence[Any], called: Called) -> None:
         """Note the records that a call of a handler published."""
         self.published += [(record, called) for record in records]
 
@@ -171,14 +171,14 @@ class Outbox:
         self.filling.outs.append(record)
         self._budget.spend(len(record[3] or b""))
 
-    def publish(self, records: Sequence[Produced], called: Called) -> None:
+    def publish(self, records: Sequence[Any], called: Called) -> None:
         """Append the records that a handler published with the next transaction."""
         for record in records:
             self.filling.outs.append(record)
             self._budget.spend(size_of(record) + RECORD_COST)
         self.filling.publish(records, called)
 
-    def published(self) -> list[tuple[Produced, Called]]:
+    def published(self) -> list[tuple[Any, Called]]:
         """Return the published records of both flights, and the calls of the handlers that published them."""
         flying = () if self.flying is None else self.flying.published
         return [*flying, *self.filling.published]

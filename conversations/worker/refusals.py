@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from conversations.errors import DestinationFailed, LogError
-from conversations.ports import Produced
 from conversations.worker import departure
 from conversations.worker.context import Context
 from conversations.worker.partition import Partition
@@ -51,7 +50,7 @@ class Refused(NamedTuple):
 
 
 def take_out(
-    context: Context, partitions: Sequence[Partition], outs: Sequence[Produced], error: DestinationFailed
+    context: Context, partitions: Sequence[Partition], outs: Sequence[Any], error: DestinationFailed
 ) -> Refused:
     """Take refused records out of this transaction and the next. Return the partitions in which this is not possible.
 

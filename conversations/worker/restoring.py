@@ -56,14 +56,14 @@ class Restoring:
             return None
         try:
             return self._advanced()
-        except StaleAnswer as error:
-            self._note_stale(error)
+        except StaleAnswer as answer:
+            self._note_stale(answer)
             raise
         except KafkaUnreachable:
             self._stale_since = 0.0
             raise
-        except CopyDamaged as error:
-            log.warning("%s", error)
+        except CopyDamaged as damage:
+            log.warning("%s", damage)
             self.begin_again()
             return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conversations.protocol import codes, letters, rows
-from conversations.protocol.admission import Rule, accepted_expiry, told
+from conversations.protocol.admission import accepted_expiry
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.effects import Failure, Transmit
 from conversations.protocol.endpoint import Endpoint
@@ -11,6 +11,7 @@ from conversations.protocol.envelope import Envelope, Extras, FenceOutcome, Kind
 from conversations.protocol.events import SetAside, Unanswerable
 from conversations.protocol.fences import FORGOTTEN
 from conversations.protocol.limits import GROUP_MEMBERS
+from conversations.protocol.rules import Rule, told
 from conversations.protocol.sequencing import NONE, Inbound, last_whole
 from conversations.protocol.spans import Spans
 from conversations.protocol.states import State

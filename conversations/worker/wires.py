@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from conversations.ports import Headers, Record
-from conversations.protocol.admission import Inadmissible, header_among
 from conversations.protocol.envelope import HEADER_NAME, Envelope, Prefix, decode_tail, header_of
 from conversations.protocol.integrity import CRC, Damaged, checksum
+from conversations.protocol.rules import Inadmissible, header_among
 from conversations.protocol.seals import NotAuthentic, is_current
 from conversations.protocol.sequencing import NONE
 from conversations.sealing import Sealer

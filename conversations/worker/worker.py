@@ -233,11 +233,11 @@ class Worker:
             # Close, commit, land.
             self._commit()
             self._build_anew()
-        except InDoubt as error:
-            self._rejoin(error)
+        except InDoubt as doubt:
+            self._rejoin(doubt)
             return 0
-        except StateDamaged as error:
-            self._set_damaged_aside(error)
+        except StateDamaged as damage:
+            self._set_damaged_aside(damage)
         if self.scheduler.exhausted:  # after the commit, because the next process must know the failed attempts
             raise LogError(
                 "too many handlers are past their time limit and cannot be stopped: the worker must be replaced"
@@ -417,11 +417,11 @@ class Worker:
                 self.assignment.keep(read)  # after the poll, because the poll may remove records from the backlog
             except DestinationFailed as error:
                 self.assignment.leave_out(*refusals.take_out(self.context, list(self.partitions.values()), outs, error))
-            except Interrupted as error:
+            except Interrupted as abort:
                 interrupted += 1
                 if interrupted >= COMMIT_TRIES or time.monotonic() > self._stop_by:
-                    raise InDoubt(f"the commit was given up after {interrupted} tries: {error}") from error
-                log.warning("transaction aborted, trying again: %s", error)
+                    raise InDoubt(f"the commit was given up after {interrupted} tries: {abort}") from abort
+                log.warning("transaction aborted, trying again: %s", abort)
                 self.readiness.look(works=self.ready.is_set())
         raise LogError(f"a step could not be committed in {2 * COMMIT_TRIES} tries")
 

@@ -19,12 +19,12 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from pyspark.sql.avro.functions import from_avro
 
 from conversations import schemas
-from conversations.protocol.admission import Rule
 from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
 from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE, MARKER, Registry, fingerprint
+from conversations.protocol.rules import Rule
 from spark_jobs.reading.headers import header
 from spark_jobs.reading.integrity import is_sealed
 from spark_jobs.reading.partitioning import partition_of

@@ -23,6 +23,7 @@ from conversations.ports import Out
 from conversations.scheduler import Inline
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
+from tests.support.forms import python_form
 
 HERE = str(Path(conversations.__file__).parent)
 BORROWED = str(Path(HERE) / "memory")
@@ -48,6 +49,7 @@ def entries() -> Iterator[Counter[str]]:
         sys.setprofile(None)
 
 
+@python_form
 def test_one_envelope_enters_few_functions() -> None:
     """Its dialog is known, its number is the next, its handler says nothing: nearly all envelopes are like that."""
     broker = MemoryBroker(SystemClock())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from inspect import getsource
 from pathlib import Path
 
-from conversations.protocol.admission import COMMANDS, OWNERS, Rule, header_among
 from conversations.protocol.events import EVENTS
+from conversations.protocol.rules import COMMANDS, OWNERS, Rule
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("conversations", "ops/conversations_ops", "spark_jobs")
@@ -30,7 +29,7 @@ def test_events_are_named_by_their_classes_alone() -> None:
 
 
 def test_rules_of_admission_are_named_by_their_ids_alone() -> None:
-    home = "conversations/protocol/admission.py"
+    home = "conversations/protocol/rules.py"
     texts = "|".join(re.escape(re.split(r"\d| '", rule)[0]) for rule in Rule)
     assert not spelled(f"[\"'](?:{texts})", home)
 
@@ -40,7 +39,8 @@ def test_owners_and_spark_jobs_judge_by_every_rule_that_is_theirs() -> None:
     intake = (ROOT / "conversations/worker/intake.py").read_text()
     strangers = (ROOT / "conversations/worker/strangers.py").read_text()
     assert "header_among(" in intake
-    assert rules_in(intake, strangers, getsource(header_among)) == set(Rule)
+    home = (ROOT / "conversations/protocol/rules.py").read_text()
+    assert rules_in(intake, strangers, home[home.index("def header_among") :]) == set(Rule)
     spark = (ROOT / "spark_jobs/reading/envelopes.py").read_text()
     assert rules_in(spark) == set(Rule) - OWNERS - COMMANDS
 

@@ -14,7 +14,6 @@ from typing import TypeVar
 from conversations.bodies import BodyCodec, codec_of
 from conversations.errors import InvalidBody, UndecodableRecord
 from conversations.protocol import rows
-from conversations.protocol.admission import header_among
 from conversations.protocol.codes import NOT_CONVERSING
 from conversations.protocol.command import (
     Begin,
@@ -44,6 +43,7 @@ from conversations.protocol.envelope import (
 from conversations.protocol.envelope_avro import decode_avro
 from conversations.protocol.partition_row import PartitionRow, decode_partition, encode_partition
 from conversations.protocol.registry import HEAD_SIZE
+from conversations.protocol.rules import header_among
 from tests.bad_input.mutations import damaged
 from tests.bad_input.support.services import LEDGER, Order
 from tests.golden.records import golden

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conversations.protocol.admission import Inadmissible, Rule, header_among
 from conversations.protocol.envelope import (
     HEADER_NAME,
     Envelope,
@@ -32,6 +31,7 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.envelope_avro import CURRENT, decode_avro
+from conversations.protocol.rules import Inadmissible, Rule, header_among
 from conversations.protocol.varint import PAIR_SIZE, PAIRS, read_long, read_pair
 
 settings.register_profile("codec", deadline=None, max_examples=200)

@@ -22,6 +22,7 @@ from tests.bad_input.support.forging import Forged, Known, stranger
 from tests.bad_input.support.logs import Memory
 from tests.bad_input.support.services import PARTITIONS, shop, web
 from tests.bad_input.test_wire import known
+from tests.support.forms import python_form
 
 BYTES = "application/octet-stream"
 
@@ -90,6 +91,7 @@ def test_a_dialog_that_is_over_misses_only_so_many_numbers(begun: bool) -> None:
     bounds.check_at_rest(where.sim.worker("shop"))
 
 
+@python_form
 def test_the_row_of_a_group_is_made_once_in_a_step() -> None:
     """However many dialogs join it: else the work of a thousand grows with their square."""
     where = place()
@@ -182,6 +184,7 @@ def test_answers_wait_for_a_queue_that_takes_none_up_to_a_limit_and_then_their_q
         bounds.check_at_rest(worker)
 
 
+@python_form
 def test_only_what_may_be_sent_again_is_looked_at() -> None:
     """Dialogs that wait for a destination cost nothing in the steps in which another one comes back."""
     with Simulation(bulky(10), partitions=PARTITIONS) as sim:

@@ -12,6 +12,7 @@ from conversations.worker import inbound
 from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_decisions import by_hand, events
 from tests.simulation.test_parking import SECOND, SLOW, Moody, Ringing, texts
+from tests.support.forms import python_form
 
 DISABLE = PoisonPolicy(delays=[], then=Then.DISABLE_QUEUE)
 
@@ -178,6 +179,7 @@ class _Bug(Exception):
     pass
 
 
+@python_form
 @pytest.mark.parametrize("limit", [5, None])
 def test_five_rollbacks_in_a_row_turn_the_queue_off(monkeypatch: pytest.MonkeyPatch, limit: int | None) -> None:
     """Our own bugs stand in for what fails outside a handler: there is no way to make one from outside."""

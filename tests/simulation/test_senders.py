@@ -21,6 +21,7 @@ from tests.bad_input.support.outcomes import order
 from tests.bad_input.support.services import PARTITIONS, shop, web
 from tests.bad_input.test_wire import known, receipts
 from tests.simulation.test_bounds import counted
+from tests.support.forms import python_form
 
 SETTINGS = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000)
 
@@ -41,6 +42,7 @@ def kinds_of_rows(place: Memory) -> set[bytes]:
     return {key[:1] for table in reading.state_of(place.sim.broker, "shop") for key in table}
 
 
+@python_form
 def test_invented_senders_leave_their_bytes_and_nothing_else(place: Memory) -> None:
     """No dialog, no tombstone, no envelope that waits for ever; the catalog is looked at once for all of a step."""
     healthy = known(place, 999)

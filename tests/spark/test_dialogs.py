@@ -13,8 +13,8 @@ from pyspark.sql.functions import col
 
 from conversations import Contract, MessageType
 from conversations.config import Kafka
-from conversations.protocol.admission import Rule
 from conversations.protocol.envelope import Extras, FenceOutcome, Kind, Origin, encode
+from conversations.protocol.rules import Rule
 from spark_jobs.errors import SourceError, explained
 from spark_jobs.reading.bodies import body_of
 from spark_jobs.reading.dialogs import in_order, read_dialogs, read_set_aside, stream_dialogs, stream_set_aside

@@ -34,6 +34,7 @@ from conversations_ops.cli import (
     timers,
     transmission,
     users,
+    versions,
     why,
 )
 from conversations_ops.cli import run as running
@@ -56,6 +57,7 @@ app.add_typer(declarations.app)
 app.add_typer(settings.app)
 app.add_typer(acl.app)
 app.add_typer(codes.app)
+app.add_typer(versions.app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(status.app)
 app.add_typer(why.app)

@@ -1,0 +1,42 @@
+"""``conversations version``: what is installed, and which form of it runs."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version as installed
+
+import confluent_kafka
+import typer
+
+from conversations.form import is_compiled, told
+from conversations_ops.cli.kafka_options import Command
+from conversations_ops.cli.output import Json, show
+
+app = typer.Typer()
+DISTRIBUTION = "kafka-dialogs"
+
+
+@app.command("version", cls=Command)
+def version(as_json: Json = False) -> None:
+    """Print the version, the form that runs (compiled or Python), and the versions below it. Needs no Kafka.
+
+    The compiled form and the Python form have the same source and do the same. The compiled one is faster. CONVERSATIONS_PURE=1 runs
+    the Python form.
+
+    \b
+    Examples:
+      conversations version
+      conversations version --json | jq -r .form
+
+    Exit codes: 0 printed.
+    """
+    plain = {
+        "version": installed(DISTRIBUTION),
+        "form": "compiled" if is_compiled() else "python",
+        "python": platform.python_version(),
+        "librdkafka": confluent_kafka.libversion()[0],
+    }
+    text = (
+        f"{DISTRIBUTION} {plain['version']}\nform: {told()}\nPython {plain['python']}, librdkafka {plain['librdkafka']}"
+    )
+    show(plain, text, as_json=as_json)

@@ -1,0 +1,19 @@
+"""The two forms of the product: compiled and Python."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from conversations.form import is_compiled
+
+python_form = pytest.mark.skipif(
+    is_compiled(), reason="looks into functions as Python objects: run it with CONVERSATIONS_PURE=1 (make test-pure)"
+)
+can_compile = pytest.mark.skipif(
+    shutil.which("cc") is None or not (Path(sysconfig.get_paths()["include"]) / "Python.h").is_file(),
+    reason="needs a C compiler and the headers of Python",
+)
