@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.failures import describe, error_in
+from conversations.kafka.forwarded import key_of
 from conversations.kafka.transactions import TRANSACTION_TIMEOUT, started_producer
 from conversations.ports import Out
 from conversations.protocol.topics import forwarded_topic
@@ -34,8 +35,7 @@ class Carrier:
     def __init__(self, there: Kafka, topic_id: str, partition: int) -> None:
         self._there = there
         self._forwarded = forwarded_topic(there.namespace)
-        self.key = f"{topic_id}/{partition}".encode()
-        """Key of the position. The id of a topic is unique, so a re-created transmission topic begins at its start."""
+        self.key = key_of(topic_id, partition)
         self._id = f"{self._forwarded}.{topic_id}.{partition}"
         self._producer: Producer | None = None
 

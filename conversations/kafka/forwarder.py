@@ -16,7 +16,6 @@ it arrives when the service is applied there.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -38,6 +37,7 @@ from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import Admin, Topic, describe_topics
 from conversations.kafka.failures import describe
 from conversations.kafka.feed_input import FeedInput
+from conversations.kafka.forwarded import position_in
 from conversations.kafka.forwarding_report import Carried, Report
 from conversations.kafka.offsets import Ends
 from conversations.kafka.restore import read_all
@@ -232,7 +232,7 @@ class Forwarder:
             rows, _ = read_all(self._there, forwarded_topic(self._there.namespace))
         positions = dict(rows)
         firsts = {number: at for (_, number), at in Ends(self._here, [self._topic]).first().items()}
-        begin = {number: _position(positions.get(carriers[number].key)) for number in new}
+        begin = {number: position_in(positions.get(carriers[number].key)) for number in new}
         for number, at in begin.items():
             if at < firsts[number] and at > 0:
                 log.error(
@@ -320,12 +320,3 @@ def _service_in(record: Record, headers: Headers) -> str:
             return ""
         at = f"record {record.offset()} of partition {record.partition()} of {record.topic()}"
         raise LogError(f"{at} cannot be read; was it written by a later release? {error}") from error
-
-
-def _position(value: bytes | None) -> int:
-    """Return the offset in a record of the topic of positions; 0 if there is none."""
-    try:
-        found = json.loads(value or b"{}").get("next", 0)
-    except (ValueError, AttributeError):
-        return 0
-    return found if type(found) is int and found >= 0 else 0

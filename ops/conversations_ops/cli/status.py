@@ -1,39 +1,62 @@
-"""``conversations status``: one line for each service: its queue, its dialogs, what waits, and the first cause."""
+"""``conversations status``: one line for each service: its queue, its dialogs, what waits, and the first cause; and one line for each route."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from conversations.config import Kafka
+from conversations.errors import LogError
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.kafka_options import Command, complete, kafka_of
+from conversations_ops.cli.clusters import HERE, AlsoAt, There, complete_at, there_of
+from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
-from conversations_ops.console.exit_codes import Exit
+from conversations_ops.console.exit_codes import Exit, code_of
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import clock_of, moment, written
 from conversations_ops.printable import one_line
-from conversations_ops.read_model.status import Status, cause, next_command, plain, statuses
+from conversations_ops.read_model.status import Status, cause, mending, next_command, plain, plain_stall, statuses
+from conversations_ops.why.cause import Clock
+from conversations_ops.why.routes import Reach, Route, condition, counted_most, routes_of, with_stalls
 
 app = typer.Typer()
 EVERY = 2.0
 """Seconds between two looks of ``--watch``."""
 HEADERS = ("SERVICE", "QUEUE", "OPEN", "PENDING", "PARKED", "HELD", "LETTERS", "OLDEST WAIT", "FIRST CAUSE")
+ROUTES = ("ROUTE TO", "FORWARDED", "UNACKNOWLEDGED", "NEXT TRY", "NOT CARRIED", "STATE")
+
+
+class _Look(NamedTuple):
+    """What one cluster shows."""
+
+    cluster: str
+    """Its name; empty for the cluster of ``--bootstrap``."""
+    services: Sequence[Status] = ()
+    routes: Sequence[Route] = ()
+    failure: Exception | None = None
+    """Why it cannot be looked at; None if it can."""
+    without_routes: str = ""
+    """Why its routes cannot be looked at; empty if they can."""
+
+    @property
+    def needs_person(self) -> bool:
+        return any(it.needs_person for it in self.services)
 
 
 @app.command(
     "status",
-    epilog="Exit codes: 0 fine, 1 something waits for a person, 2 no such namespace, 3 Kafka unreachable.",
+    epilog="Exit codes: 0 fine, 1 something waits for a person, 2 no such namespace or cluster, 3 Kafka unreachable.",
     cls=Command,
 )
 def status(
     context: typer.Context,
     watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C.")] = False,
+    cluster: AlsoAt = None,
     as_json: Json = False,
 ) -> None:
     """Show each service in one line: its queue, its dialogs, what waits, and the first cause.
@@ -41,55 +64,134 @@ def status(
     OPEN counts sides of dialogs, PENDING sent envelopes that the peer has not acknowledged, PARKED failed messages with the records behind
     them. HELD counts failed messages that wait for your decision, LETTERS open dead letters of dialogs that are over.
 
+    A second table has the routes to other clusters: the partitions with a forwarder, what is not acknowledged, when it is tried again, and whether
+    it is carried. NOT CARRIED counts envelopes that are not on the other cluster yet; it is known if --cluster names that cluster.
+
+    With --cluster, both tables also have the rows of that cluster, and the exit code is that of all clusters. A cluster that cannot be read is named, and the
+    others are shown.
+
     The first look reads the state topics. It keeps what it has read in a local file, so that later looks read only what is new.
 
     \b
     Examples:
       conversations status --bootstrap localhost:9092
       conversations status --watch
+      conversations status --cluster emea --cluster apac=apac.settings
       conversations status --json | jq -r '.services[] | select(.needs_person) | .next'
       conversations status > /dev/null || mail -s "A dialog waits" ops@example.com < /dev/null     in a crontab
     """
     kafka = kafka_of(context)
     with failures(as_json=as_json):
-        found = _look(kafka)
+        others = there_of(kafka, cluster or ())
+        found = _look(kafka, others)
         while watch:
             if sys.stdout.isatty():
                 typer.echo("\x1b[H\x1b[2J", nl=False)  # to the top of an empty screen
-            _show(context, found, as_json=as_json)
+            _show(context, found, others, as_json=as_json)
             time.sleep(EVERY)
-            found = _look(kafka)
-    _show(context, found, as_json=as_json)
+            found = _look(kafka, others)
+    _show(context, found, others, as_json=as_json)
     if any(it.needs_person for it in found):
         raise typer.Exit(Exit.HUMAN)
+    for it in found:
+        if it.failure is not None:
+            raise typer.Exit(code_of(it.failure))
 
 
-def _look(kafka: Kafka) -> Sequence[Status]:
+def _look(kafka: Kafka, others: Mapping[str, There]) -> list[_Look]:
+    found = [_look_at("", kafka, lambda name, _: others[name].kafka if name in others else None)]
+    mine = {it.service for it in found[0].services}
+    for name, there in others.items():
+        try:
+            # Only its services tell that a cluster of another catalog is this one: addresses have many names.
+            found.append(
+                _look_at(name, there.kafka, lambda _, services: kafka if mine.intersection(services) else None)
+            )
+        except LogError as error:
+            found.append(_Look(name, failure=error))
+    return found
+
+
+def _look_at(cluster: str, kafka: Kafka, reach: Reach) -> _Look:
     with read_model(kafka) as file:
-        return statuses(file)
+        services = statuses(file)
+        try:
+            routes = routes_of(kafka, file, reach, time.time_ns() // 1_000)
+        except LogError as error:  # for example, a right on the group of the forwarders is missing
+            return _Look(cluster, services, without_routes=str(error))
+        return _Look(cluster, with_stalls(services, routes), routes)
 
 
-def _show(context: typer.Context, found: Sequence[Status], *, as_json: bool) -> None:
-    now = time.time_ns() // 1_000
-    commands = [complete(context, next_command(it)) for it in found]
-    services = [{**plain(it, moment), "next": command} for it, command in zip(found, commands, strict=True)]
-    person = [command for it, command in zip(found, commands, strict=True) if it.needs_person and command]
-    show({"services": services}, _text(found, person, now), as_json=as_json)
+# -- showing -----------------------------------------------------------------------------------------------------------
 
 
-def _text(found: Sequence[Status], commands: Sequence[str], now: int) -> str:
-    if not found:
-        return "the namespace has no service with topics"
+def _show(context: typer.Context, found: Sequence[_Look], others: Mapping[str, There], *, as_json: bool) -> None:
+    def ready(look: _Look, command: str) -> str:
+        return complete_at(context, command, look.cluster, others)
+
+    services = [
+        {"cluster": look.cluster or None, **plain(it, moment), "next": ready(look, next_command(it))}
+        for look in found
+        for it in look.services
+    ]
+    routes = [_plain_route(look, route, ready(look, _mend(route))) for look in found for route in look.routes]
+    unread = {look.cluster: str(look.failure) for look in found if look.failure is not None}
+    hidden = {look.cluster or HERE: look.without_routes for look in found if look.without_routes}
+    person = dict.fromkeys(
+        command for look in found for it in look.services if it.needs_person and (command := ready(look, next_command(it)))
+    )  # fmt: skip
+    text = _text(found, time.time_ns() // 1_000, several=bool(others))
+    lines = [text, *(one_line(f"{name} cannot be looked at: {why}") for name, why in unread.items())]
+    lines += [one_line(f"the routes of {name} cannot be looked at: {why}") for name, why in hidden.items()]
+    lines += [one_line(f"next: {command}") for command in person]
+    data = {"services": services, "routes": routes, "unread_clusters": unread, "unread_routes": hidden}
+    show(data, "\n".join(lines), as_json=as_json)
+
+
+def _mend(route: Route) -> str:
+    stall = route.stall()
+    return "" if stall is None else mending(stall)
+
+
+def _text(found: Sequence[_Look], now: int, *, several: bool) -> str:
     clock = clock_of(now)
-    rows = [
-        (
-            it.service, _queue(it), it.open, it.pending, it.parked, it.held, it.letters,
-            "" if it.oldest is None else written(timedelta(microseconds=now - it.oldest)), cause(it, clock, texts=True),
-        )
-        for it in found
-    ]  # fmt: skip
-    table = as_text(HEADERS, rows, whole=HEADERS[:-1])
-    return "\n".join([table, *(one_line(f"next: {command}") for command in commands)])
+    services = [(look, _row(it, now, clock)) for look in found for it in look.services]
+    if not services:
+        return "the namespace has no service with topics"
+    routes = [(look, _route_row(it, now, clock)) for look in found for it in look.routes]
+    tables = [_table("CLUSTER", HEADERS, services, several=several)]
+    if routes:
+        tables += ["", _table("FROM", ROUTES, routes, several=several)]
+    return "\n".join(tables)
+
+
+def _table(first: str, headers: Sequence[str], rows: Sequence[tuple[_Look, Sequence[object]]], *, several: bool) -> str:
+    if not several:
+        return as_text(headers, [row for _, row in rows], whole=headers[:-1])
+    named = [(look.cluster or HERE, *row) for look, row in rows]
+    return as_text((first, *headers), named, whole=(first, *headers[:-1]))
+
+
+def _row(it: Status, now: int, clock: Clock) -> Sequence[object]:
+    oldest = "" if it.oldest is None else written(timedelta(microseconds=now - it.oldest))
+    why = cause(it, clock, texts=True)
+    return it.service, _queue(it), it.open, it.pending, it.parked, it.held, it.letters, oldest, why
+
+
+def _route_row(it: Route, now: int, clock: Clock) -> Sequence[object]:
+    again = "" if it.next_try is None else f"in {written(timedelta(microseconds=it.next_try - now))}"
+    forwarded = f"{len(it.way.carried)} of {it.way.partitions}"
+    return it.way.cluster, forwarded, it.unacknowledged, again, counted_most(it.not_carried), condition(it, clock)
+
+
+def _plain_route(look: _Look, it: Route, command: str) -> Mapping[str, object]:
+    stall = it.stall()
+    return {
+        "from": look.cluster or None, "to": it.way.cluster, "partitions": it.way.partitions, "forwarded": sorted(it.way.carried),
+        "unacknowledged": it.unacknowledged, "next_try": None if it.next_try is None else moment(it.next_try), "not_carried": it.not_carried,
+        "down": None if stall is None else plain_stall(stall, moment), "services_not_found": {name: moment(at) for name, at in it.lacked.items()},
+        "next": command or None,
+    }  # fmt: skip
 
 
 def _queue(it: Status) -> str:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import typer
 
 from conversations.config import Kafka
+from conversations.errors import LogError
 from conversations_ops.cli import completion
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.kafka_options import Command, complete, kafka_of
+from conversations_ops.cli.clusters import AlsoAt, There, complete_at, there_of
+from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.one_side import answering, id_or_none
 from conversations_ops.cli.output import Json, show
-from conversations_ops.console.exit_codes import Exit
+from conversations_ops.console.exit_codes import Exit, code_of
 from conversations_ops.console.times import ahead, moment
 from conversations_ops.printable import counted, one_line
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.letters import Waits, groups, open_groups
 from conversations_ops.read_model.peers import peer_waits
+from conversations_ops.read_model.services import service_names
+from conversations_ops.why.across import causes_across, sides_of
 from conversations_ops.why.cause import Cause, Clock, next_command
-from conversations_ops.why.causes import causes, headline
+from conversations_ops.why.causes import headline
 from conversations_ops.why.collected import facts_of, facts_of_service
+from conversations_ops.why.facts import Facts
 from conversations_ops.why.service import causes_of_service
 
 app = typer.Typer()
@@ -35,10 +42,13 @@ About = Annotated[
 @app.command(
     "why", epilog="Exit codes: 0 nothing waits for a person, 1 something does, 2 no such dialog or service, 3 Kafka unreachable.", cls=Command
 )  # fmt: skip
-def why(context: typer.Context, about: About, as_json: Json = False) -> None:
+def why(context: typer.Context, about: About, cluster: AlsoAt = None, as_json: Json = False) -> None:
     """Say why a dialog or a service does not go on: the causes in the order in which they act, and the next command.
 
     The command can be run as it is printed. docs/why.md has all causes, and says which of them a command mends.
+
+    With --cluster, a dialog with a service on that cluster is looked at from both sides, and a service may live there. If the cluster cannot be
+    read, that is said, with the causes on this one.
 
     \b
     Causes: queue-off, no-owner, no-forwarder, cluster-away, set-aside, open-transaction, unfit, held, brake, retry-waits, slow-handler, unread, gap, unknown-destination,
@@ -49,27 +59,34 @@ def why(context: typer.Context, about: About, as_json: Json = False) -> None:
       conversations why 0199c1f2-0000-7000-8000-000000000001
       conversations why 0199c1f2-0000-7000-8000-000000000001 --json | jq -r '.causes[].cause'
       conversations why orders
+      conversations why 0199c1f2-0000-7000-8000-000000000001 --cluster emea
     """
     kafka, own = kafka_of(context), id_or_none(about)
     with answering(as_json):
-        with read_model(kafka) as file:
-            told = _about_service(kafka, file, about) if own is None else _about_dialog(kafka, file, own)
-        told = told._replace(causes=[it._replace(next=complete(context, it.next)) for it in told.causes])
+        others = there_of(kafka, cluster or ())
+        told, unread = _look(kafka, others, about, own)
+        told = told._replace(
+            causes=[it._replace(next=complete_at(context, it.next, it.cluster, others)) for it in told.causes]
+        )
         command = next_command(told.causes)
         data = {
             told.kind: told.name, "headline": told.headline, "causes": [_plain(it) for it in told.causes], "next": command or None,
+            "unread_clusters": {name: str(error) for name, error in unread.items()},
         }  # fmt: skip
         lines = [
             f"{told.name}  {told.headline}",
-            *(f"  {number}. {it.service}: {it.says}" for number, it in enumerate(told.causes, 1)),
+            *(f"  {number}. {_place(it)}: {it.says}" for number, it in enumerate(told.causes, 1)),
         ]
         if not told.causes:
             lines.append(f"  nothing stalls{told.otherwise}")
+        lines += [f"  {name} cannot be looked at: {error}" for name, error in unread.items()]
         if command:
             lines.append(f"next: {command}")
         show(data, "\n".join(map(one_line, lines)), as_json=as_json)
     if any(it.needs_person for it in told.causes):
         raise typer.Exit(Exit.HUMAN)
+    for error in unread.values():
+        raise typer.Exit(code_of(error))
 
 
 class _Told(NamedTuple):
@@ -80,25 +97,70 @@ class _Told(NamedTuple):
     otherwise: str
 
 
-def _about_dialog(kafka: Kafka, file: File, own: bytes) -> _Told:
-    facts = facts_of(kafka, file, own)
-    found = causes(facts, _clock(facts.now))
+def _look(
+    kafka: Kafka, others: Mapping[str, There], about: str, own: bytes | None
+) -> tuple[_Told, dict[str, LogError]]:
+    """Look at this cluster and at the other ones. Return what is told, and the clusters that cannot be read, with the reasons.
+
+    Raises:
+        LookupError: no cluster knows the dialog or the service.
+        LogError: this cluster cannot be read.
+    """
+    found: dict[str, Facts] = {}
+    told: dict[str, _Told] = {}
+    there: dict[str, list[str]] = {}
+    unknown: LookupError | None = None
+    unread: dict[str, LogError] = {}
+    for name, at in {"": kafka, **{name: it.kafka for name, it in others.items()}}.items():
+        try:
+            with read_model(at) as file:
+                there[name] = service_names(file)
+                if own is None:
+                    told[name] = _about_service(at, file, about, name)
+                else:
+                    found[name] = facts_of(at, file, own)
+        except LookupError as error:
+            unknown = unknown or error
+        except LogError as error:
+            if not name:
+                raise
+            unread[name] = error
+    if not found and not told and unknown is not None:
+        raise unknown
+    return (_about_dialog(found, there) if found else next(iter(told.values()))), unread
+
+
+def _about_dialog(facts: Mapping[str, Facts], services: Mapping[str, Sequence[str]]) -> _Told:
+    first = next(iter(facts.values()))
+    both = replace(first, sides=sides_of(facts))
     otherwise = ": both sides are over, or wait for their application"
-    return _Told("conversation", facts.sides[0].name, headline(facts), found, otherwise)
+    return _Told(
+        "conversation",
+        first.sides[0].name,
+        headline(both),
+        causes_across(facts, services, _clock(first.now)),
+        otherwise,
+    )
 
 
-def _about_service(kafka: Kafka, file: File, service: str) -> _Told:
+def _about_service(kafka: Kafka, file: File, service: str, cluster: str) -> _Told:
     facts = facts_of_service(kafka, file, service)
     held, retried = (groups(file, waits, service) for waits in (Waits.PERSON, Waits.RETRY))
     found = causes_of_service(
         facts, service, held, retried, open_groups(file, service), peer_waits(file, service), _clock(facts.now)
     )
-    return _Told("service", service, counted(len(facts.queues), "partition"), found, "")
+    where = f" on {cluster}" if cluster else ""
+    told = [it._replace(cluster=cluster) for it in found]
+    return _Told("service", service, f"{counted(len(facts.queues), 'partition')}{where}", told, "")
+
+
+def _place(it: Cause) -> str:
+    return f"{it.service} on {it.cluster}" if it.cluster else it.service
 
 
 def _plain(it: Cause) -> dict[str, object]:
     return {
-        "cause": it.name, "service": it.service, "says": it.says, "since": None if it.since is None else moment(it.since),
+        "cause": it.name, "cluster": it.cluster or None, "service": it.service, "says": it.says, "since": None if it.since is None else moment(it.since),
         "needs_person": it.needs_person, "next": it.next or None,
     }  # fmt: skip
 

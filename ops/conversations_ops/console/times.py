@@ -95,6 +95,13 @@ def ahead(at: int, now: float) -> str:
     return f"{f'in {written(timedelta(seconds=seconds))}' if seconds > 0 else 'now'} ({moment(at)})"
 
 
+def next_try(at: int | None, now: int) -> str:
+    """Write when something is tried again: ``next try in 32s``, or ``next try now``; empty for None. Times are in microseconds since 1970."""
+    if at is None:
+        return ""
+    return f"next try in {written(timedelta(microseconds=at - now))}" if at > now else "next try now"
+
+
 def plain(it: Any) -> Any:
     """Return a copy of plain data in which each ``datetime`` is a text in UTC, so that the data can be written as JSON."""
     if isinstance(it, dict):

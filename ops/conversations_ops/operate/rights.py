@@ -206,6 +206,10 @@ def _to_cluster(role: str, namespace: str, cluster: str) -> Iterator[Right]:
         yield Right("group", group, "LITERAL", "READ", "shares the partitions with other forwarders")
     elif role in ("operator", "console"):
         yield Right("group", group, "LITERAL", "DESCRIBE", f"sees whether a forwarder to cluster {cluster} runs")
+        yield _topic(topic, "READ", f"counts what is not carried to cluster {cluster}")
+        yield _topic(
+            forwarded_topic(namespace), "READ", f"shows operators of cluster {cluster} how far its forwarders are"
+        )
     elif role == "apply":
         for name in (topic, forwarded_topic(namespace)):
             yield _topic(name, "CREATE", "route add creates the topic")

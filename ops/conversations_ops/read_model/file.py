@@ -15,7 +15,7 @@ from conversations_ops.cache import FIX, cache_directory, writable
 
 DIRECTORY = "read-model"
 """Name of its directory in the cache directory."""
-VERSION = 7
+VERSION = 8
 """Version of the tables. A file of another version is thrown away."""
 BUSY = 9.0
 """Seconds to wait for another process that writes the same file."""
@@ -44,6 +44,7 @@ CREATE TABLE sides (
 CREATE INDEX sides_by_id ON sides (own);
 CREATE INDEX sides_by_state ON sides (service, state, own);
 CREATE INDEX sides_by_key ON sides (key, own);
+CREATE INDEX sides_unacknowledged ON sides (service, peer) WHERE pending > 0;
 CREATE INDEX sides_that_wait ON sides (service, state, own) WHERE parked > 0 OR delayed > 0;
 CREATE INDEX sides_with_error ON sides (service, state, own) WHERE code <> 0;
 CREATE TABLE sums (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from conversations.protocol import rows
+from conversations.protocol.events import ClusterAway
 from conversations.protocol.partition_row import PartitionRow
 from conversations.protocol.topics import STATE
+from conversations_ops.console.times import next_try
 from conversations_ops.operate.failed import in_words, subject
 from conversations_ops.printable import counted
 from conversations_ops.read_model.file import File
@@ -40,6 +43,22 @@ class Heads(NamedTuple):
     """Its one message, if it has only one and is the largest group of the service."""
 
 
+class Stall(NamedTuple):
+    """A way to another cluster that is down, with what a service has sent on it. Times are in microseconds since 1970."""
+
+    cluster: str
+    forwarded: bool
+    """True if a forwarder runs, and cannot carry; False if none runs."""
+    why: str
+    """What the forwarder was told; empty if none runs."""
+    since: int | None
+    unacknowledged: int
+    next_try: int | None
+    """Time of the next retransmission; None if it is not known."""
+    seen_at: int
+    """The time of this look."""
+
+
 class Status(NamedTuple):
     """One service. Times are in microseconds since 1970."""
 
@@ -69,11 +88,13 @@ class Status(NamedTuple):
     """The failed messages that wait, the largest group first."""
     waits_for: tuple[tuple[str, int], ...]
     """Peers whose topics cannot take envelopes now, and the number of dialogs that wait for each."""
+    stalls: tuple[Stall, ...] = ()
+    """The ways to other clusters that are down, while something of the service waits for them. The read model does not know them."""
 
     @property
     def needs_person(self) -> bool:
-        """True if something goes on only after somebody has decided."""
-        return bool(self.off or self.held or self.letters)
+        """True if something goes on only after somebody has decided or mended something."""
+        return bool(self.off or self.held or self.letters or self.stalls)
 
 
 def statuses(file: File) -> list[Status]:
@@ -158,10 +179,22 @@ def cause(it: Status, clock: Callable[[int], str], *, texts: bool = False) -> st
             else f"tried again at {clock(head.due)}"
         )
         return f"{counted(head.dialogs, 'dialog')} {waits}: {_failed(head, clock(head.since), texts=texts)}"
+    if it.stalls:
+        return stalled(it.stalls[0], clock)
     if it.waits_for:
         peer, dialogs = it.waits_for[0]
         return f"waits for {peer} ({counted(dialogs, 'dialog')})"
     return f"{counted(it.letters, 'open letter')} of dialogs that are over" if it.letters else ""
+
+
+def stalled(it: Stall, clock: Callable[[int], str]) -> str:
+    """Say why nothing goes to another cluster, in one line."""
+    since = "" if it.since is None else f" since {clock(it.since)}"
+    again = next_try(it.next_try, it.seen_at)
+    waits = f"{it.unacknowledged:,} unacknowledged{again and f', {again}'}" if it.unacknowledged else "nothing waits"
+    if not it.forwarded:
+        return f"route to {it.cluster}: no forwarder runs{since}, {waits}"
+    return f"route to {it.cluster} down{since}, {waits}: {it.why}"
 
 
 def _failed(head: Heads, since: str, *, texts: bool) -> str:
@@ -179,9 +212,18 @@ def next_command(it: Status) -> str:
         return f"conversations dead-letters list {it.service} --by exception"
     if it.heads:
         return f"conversations retries list {it.service}"
+    if it.stalls:
+        return mending(it.stalls[0])
     if it.waits_for:
         return f"conversations dialogs list {it.service} --with-pending"
     return f"conversations dead-letters list {it.service} --detached" if it.letters else ""
+
+
+def mending(it: Stall) -> str:
+    """Return the command that mends a way to another cluster or, if none can, shows more."""
+    if it.forwarded:
+        return f"conversations events --event {ClusterAway.NAME}"
+    return shlex.join(["conversations", "forward", it.cluster])
 
 
 def plain(it: Status, clock: Callable[[int], str]) -> Mapping[str, object]:
@@ -191,6 +233,7 @@ def plain(it: Status, clock: Callable[[int], str]) -> Mapping[str, object]:
         "off_since": clock(it.off_since) if it.off else None, "open": it.open, "pending": it.pending, "delayed": it.delayed,
         "parked": it.parked, "held": it.held, "open_letters": it.letters, "oldest_wait": None if it.oldest is None else clock(it.oldest),
         "waits_for": [{"peer": peer, "dialogs": dialogs} for peer, dialogs in it.waits_for],
+        "routes_down": [plain_stall(stall, clock) for stall in it.stalls],
         "failures": [
             {
                 "exception": head.exception, "what": head.what, "held": head.held, "dialogs": head.dialogs, "since": clock(head.since),
@@ -199,4 +242,12 @@ def plain(it: Status, clock: Callable[[int], str]) -> Mapping[str, object]:
             for head in it.heads
         ],
         "cause": cause(it, clock, texts=True), "next": next_command(it), "needs_person": it.needs_person,
+    }  # fmt: skip
+
+
+def plain_stall(it: Stall, clock: Callable[[int], str]) -> Mapping[str, object]:
+    """Return the fields of a way that is down for JSON. ``clock`` writes a time."""
+    since, again = (None if at is None else clock(at) for at in (it.since, it.next_try))
+    return {
+        "cluster": it.cluster, "forwarder": it.forwarded, "why": it.why, "since": since, "unacknowledged": it.unacknowledged, "next_try": again,
     }  # fmt: skip

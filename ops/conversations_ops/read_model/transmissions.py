@@ -50,7 +50,7 @@ def transmissions_of(file: File, namespace: str, conversation: bytes, service: s
 
 _PENDING = "SELECT ifnull(sum(pending), 0) FROM sums WHERE service = ? AND peer = ?"
 _ENDPOINTS = """
-SELECT r.key, r.value FROM sides s JOIN rows r ON r.service = s.service AND r.partition = s.partition AND r.key = CAST(x'45' || s.own AS BLOB)
+SELECT r.key, r.value FROM sides s INDEXED BY sides_unacknowledged JOIN rows r ON r.service = s.service AND r.partition = s.partition AND r.key = CAST(x'45' || s.own AS BLOB)
 WHERE s.service = ? AND s.peer = ? AND s.pending > 0 LIMIT ?
 """
 LOOKED_AT = 1_000
@@ -61,6 +61,8 @@ def unacknowledged(file: File, service: str, peer: str) -> tuple[int, int | None
     """Return how many envelopes of a service a peer has not acknowledged, and the time of the next try, as some of the sides have it."""
     with file.explained():
         ((count,),) = file.connection.execute(_PENDING, (service, peer))
+        if not count:
+            return 0, None
         found = file.connection.execute(_ENDPOINTS, (service, peer, LOOKED_AT)).fetchall()
     return count, min((at for key, row in found if (at := _next_try(key[1:], row, service)) is not None), default=None)
 

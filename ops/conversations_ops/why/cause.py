@@ -27,6 +27,8 @@ class Cause(NamedTuple):
     """True if it does not pass by itself."""
     next: str = ""
     """A command that mends it or, if none can, shows more."""
+    cluster: str = ""
+    """The other cluster on which the service lives; empty for the cluster that is asked."""
 
 
 class Mends(StrEnum):

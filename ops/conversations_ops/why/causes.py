@@ -46,7 +46,7 @@ def _of_side(facts: Facts, it: Side, clock: Clock) -> Iterator[Cause]:
         says = f"it is broken with {it.code} {it.description}".rstrip() + "; on_error has not finished"
         yield Cause("broken", it.service, says, next=show)
     if it.sent > it.acknowledged and not it.waits.delayed.records:
-        yield _unacknowledged(facts, it)
+        yield _unacknowledged(facts, it, clock)
     if it.lifetime_ends is not None and it.lifetime_ends - facts.now < NEAR:
         parked = it.waits.parked.messages
         then = f"; then {counted(parked, 'parked message')} {'becomes a dead letter' if parked == 1 else 'become dead letters'}"
@@ -55,11 +55,13 @@ def _of_side(facts: Facts, it: Side, clock: Clock) -> Iterator[Cause]:
         yield Cause("lifetime-near", it.service, says, needs_person=bool(it.heads), next=mend)
 
 
-def _unacknowledged(facts: Facts, it: Side) -> Cause:
+def _unacknowledged(facts: Facts, it: Side, clock: Clock) -> Cause:
     says, way = f"has not acknowledged {counted(it.sent - it.acknowledged, 'envelope')}", facts.ways.get(it.peer)
     if way is None:
         return Cause("unacknowledged", it.service, f"{it.peer} {says}", next=command("why", it.peer))
     says = f"{it.peer} on cluster {way.cluster} {says}; {it.service} transmits again after at most 64 s"
+    if way.lacked is not None and not it.acknowledged:
+        says += f". A forwarder found no service {it.peer!r} there at {clock(way.lacked)}: apply it there, or correct the route"
     return Cause("unacknowledged", it.service, says, next=command("route", "list"))
 
 

@@ -25,6 +25,8 @@ class Way(NamedTuple):
     """Since when the forwarders cannot carry, and why; None if the last event about the cluster says that they can."""
     ended: int | None = None
     """Time at which the last forwarder said that it ends; None if none said so."""
+    lacked: int | None = None
+    """Time at which a forwarder found no such service there; None if none did. Nobody tells when the service is applied after that."""
 
     @property
     def is_carried(self) -> bool:

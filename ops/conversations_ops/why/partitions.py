@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 
 from conversations.protocol.events import ClusterAway, PartitionSetAside
-from conversations_ops.console.times import written
+from conversations_ops.console.times import next_try
 from conversations_ops.operate.queues import Queue
 from conversations_ops.printable import counted
 from conversations_ops.why.cause import Cause, Clock, command, wait
@@ -58,10 +57,8 @@ def _waits(facts: Facts, service: str, peer: str) -> str:
     it = facts.unacknowledged.get((service, peer))
     if it is None:
         return ""
-    if it.next_try is None:
-        return f", {it.envelopes:,} unacknowledged"
-    again = f"in {written(timedelta(microseconds=it.next_try - facts.now))}" if it.next_try > facts.now else "now"
-    return f", {it.envelopes:,} unacknowledged, next try {again}"
+    again = next_try(it.next_try, facts.now)
+    return f", {it.envelopes:,} unacknowledged{again and f', {again}'}"
 
 
 def _queue_off(queue: Queue, clock: Clock) -> Cause:

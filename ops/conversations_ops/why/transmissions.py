@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.kafka.catalog import read_catalog
 from conversations.kafka.ownership import owned_partitions
 from conversations.protocol.topics import QUEUE, service_topic
-from conversations_ops.console.times import written
+from conversations_ops.console.times import next_try
 from conversations_ops.operate.queues import Queue
 from conversations_ops.operate.transmissions import NOT_KEPT, Transmission
 from conversations_ops.printable import counted
@@ -68,13 +67,13 @@ def _on_the_way(it: Transmission, way: Way, now: int, clock: Clock) -> str:
     if it.delayed:
         return f"the transmission topic to {way.cluster} takes no records now"
     tried = f"tried again {counted(it.tries, 'time')}" if it.tries else "not tried again"
-    return f"waits for the acknowledgement from {way.cluster}, {tried}{_next(it, now)}"
+    lacked = "" if way.lacked is None else f"; {way.cluster} had no service {it.peer!r} at {clock(way.lacked)}"
+    return f"waits for the acknowledgement from {way.cluster}, {tried}{_next(it, now)}{lacked}"
 
 
 def _next(it: Transmission, now: int) -> str:
-    if it.next_try is None:
-        return ""
-    return f", next try {f'in {written(timedelta(microseconds=it.next_try - now))}' if it.next_try > now else 'now'}"
+    again = next_try(it.next_try, now)
+    return again and f", {again}"
 
 
 def _at_the_peer(it: Transmission, known: Surroundings, clock: Clock) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from conversations.config import Kafka
 from conversations.kafka.catalog import Catalog
 from conversations.kafka.ownership import forwarded_partitions
-from conversations.protocol.events import ClusterAway, ClusterBack, ForwardingBegan, ForwardingEnded
+from conversations.protocol.events import ClusterAway, ClusterBack, ForwardingBegan, ForwardingEnded, NotForwarded
 from conversations_ops.read_model.events import Event, Wanted, events
 from conversations_ops.read_model.file import File
 from conversations_ops.why.facts import Way
@@ -35,7 +35,16 @@ def ways_to(kafka: Kafka, file: File, catalog: Catalog, services: Iterable[str])
             carried = forwarded_partitions(kafka, it.name)
             last = {name: event for name, events in told.items() if (event := events.get(it.name)) is not None}
             found[it.name] = Way(it.name, it.bootstrap, it.partitions, carried, _away(last), _ended(last))
-    return {service: found[it.name] for service, it in there.items()}
+    lacked = _lacked(file)
+    return {service: found[it.name]._replace(lacked=lacked.get((it.name, service))) for service, it in there.items()}
+
+
+def _lacked(file: File) -> dict[tuple[str, str], int]:
+    """Return when a forwarder last found that a cluster does not have a service, by cluster and service."""
+    found: dict[tuple[str, str], int] = {}
+    for it in events(file, Wanted(name=NotForwarded.NAME), LOOKED_AT):
+        found.setdefault((str(it.told.fields["cluster"]), str(it.told.fields["service"])), it.told.at)
+    return found
 
 
 def _last(file: File, name: str) -> dict[str, Event]:

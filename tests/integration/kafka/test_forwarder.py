@@ -26,7 +26,8 @@ from conversations.kafka import catalog as catalog_module
 from conversations.kafka.admin import add_route, apply, remove_route
 from conversations.kafka.carrier import Carrier
 from conversations.kafka.catalog import read_catalog
-from conversations.kafka.forwarder import Forwarder, _position
+from conversations.kafka.forwarded import position_in
+from conversations.kafka.forwarder import Forwarder
 from conversations.kafka.restore import read_all
 from conversations.ports import Out, Record
 from conversations.protocol.routes import Cluster
@@ -279,7 +280,7 @@ def test_a_carrier_whose_partition_has_another_one_appends_nothing(here: Kafka, 
     carry(new, [Out(topic, 0, b"k", b"three", None)], 2)
     assert [value for _, value in read_all(there, topic)[0]] == [b"one", b"three"]
     positions = dict(read_all(there, forwarded_topic(there.namespace))[0])
-    assert _position(positions[old.key]) == 2
+    assert position_in(positions[old.key]) == 2
 
 
 def test_a_route_is_not_for_a_service_of_this_cluster(here: Kafka, there: Kafka) -> None:

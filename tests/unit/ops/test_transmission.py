@@ -160,6 +160,7 @@ def test_the_reasons_of_a_peer_on_another_cluster() -> None:
     assert over(way, late._replace(next_try=NOW - 1)).endswith(", next try now")
     assert over(way, sent()) == "waits for the acknowledgement from emea, not tried again"
     assert over(way, sent(delayed=True)) == "the transmission topic to emea takes no records now"
+    assert over(way._replace(lacked=NOW - 6)).endswith(", next try in 32s; emea had no service 'credit' at <-6>")
     gone = way._replace(carried=frozenset({0}))
     assert over(gone) == "route to emea: no forwarder runs, next try in 32s"
     assert over(gone._replace(ended=NOW - 9)) == "route to emea: no forwarder runs since <-9>, next try in 32s"

@@ -14,11 +14,13 @@ from conversations.protocol.command import Failed
 from conversations.protocol.parked import Parked
 from conversations.protocol.states import State
 from conversations_ops.cli.app import app
+from conversations_ops.cli.clusters import There, complete_at
 from conversations_ops.cli.kafka_options import Options, complete
 from conversations_ops.operate.dialogs import Closed, Pile, Side, Waits, queue_up
 from conversations_ops.operate.queues import Queue
 from conversations_ops.read_model.letters import Group, Reasons
 from conversations_ops.read_model.peers import PeerWait
+from conversations_ops.why.across import causes_across, sides_of
 from conversations_ops.why.cause import TABLE, Cause, next_command
 from conversations_ops.why.causes import NEAR, causes, headline
 from conversations_ops.why.facts import Facts, Unacknowledged, Way
@@ -285,6 +287,43 @@ def test_a_way_to_another_cluster_without_a_forwarder_is_a_cause() -> None:
     assert found(facts(settled, services=frozenset({"loans"}), ways=ways)) == {}
 
 
+def test_a_service_that_a_forwarder_did_not_find_is_named_until_something_is_acknowledged() -> None:
+    asks = side(service="loans", peer="credit", initiator=True, sent=3, acknowledged=0)
+    ways = {"credit": Way("emea", "kafka.emea:9092", 2, frozenset({0, 1}), lacked=NOW - 6)}
+    told = found(facts(asks, services=frozenset({"loans"}), ways=ways))
+    assert list(told) == ["unacknowledged"]
+    assert told["unacknowledged"].says.endswith(
+        "A forwarder found no service 'credit' there at <-6>: apply it there, or correct the route"
+    )
+    known = facts(replace(asks, acknowledged=1), services=frozenset({"loans"}), ways=ways)
+    assert "found no service" not in found(known)["unacknowledged"].says, "it was there after that"
+
+
+def test_a_dialog_between_clusters_has_the_causes_of_both() -> None:
+    asks = side(service="loans", peer="credit", initiator=True, sent=3, acknowledged=1)
+    ways = {"credit": Way("emea", "kafka.emea:9092", 2, frozenset({0, 1}))}
+    here = facts(asks, services=frozenset({"loans"}), ways=ways)
+    there = facts(side(heads=[head()]), services=frozenset({"credit"}))
+    both = {"": here, "emea": there}
+    assert [it.service for it in sides_of(both)] == ["loans", "credit"]
+    told = causes_across(both, {"": ["loans"], "emea": ["credit"]}, str)
+    assert [(it.name, it.cluster) for it in told] == [("held", "emea"), ("unacknowledged", "")], (
+        "what is first acts first"
+    )
+    assert causes_across({"emea": there}, {}, str)[0].cluster == "emea"
+    told = causes_across({"": here}, {"": ["loans"], "emea": ["debit"]}, str)
+    assert [(it.name, it.cluster, it.needs_person) for it in told] == [
+        ("unknown-destination", "", True),
+        ("unacknowledged", "", False),
+    ]
+    assert told[0].says.startswith("cluster emea has no service 'credit'")
+    assert [it.name for it in causes_across({"": here}, {"": ["loans"]}, str)] == ["unacknowledged"], (
+        "emea was not read"
+    )
+    closed = facts(replace(asks, closed=Closed(told=True, forget_at=0)), services=frozenset({"loans"}), ways=ways)
+    assert causes_across({"": closed}, {"emea": []}, str) == []
+
+
 def test_causes_come_before_what_they_cause_and_the_command_is_for_a_person() -> None:
     waits = side(service="loans", peer="credit", initiator=True, sent=3, acknowledged=0, before="0199c1f2")
     told = causes(facts(waits, side(heads=[head()])), str)
@@ -340,6 +379,19 @@ def test_a_printed_command_has_the_options_but_no_secret() -> None:
         "--bootstrap=h:1", "--setting=worker.step=2s", "--setting=sasl.password=VALUE", "--settings=a file",
     ]  # fmt: skip
     assert complete(context, "kafka-acls.sh --add") == "kafka-acls.sh --add"
+
+
+def test_a_printed_command_for_another_cluster_has_the_options_of_that_cluster() -> None:
+    context = typer.Context(typer.main.get_command(app), obj=Options("h:1", "shop", "", [], {"bootstrap"}))
+    emea = Kafka("kafka.emea:9092", namespace="europe")
+    line = "conversations why orders"
+    assert complete_at(context, line, "", {}) == f"{line} --bootstrap=h:1"
+    where = f"{line} --bootstrap=kafka.emea:9092 --namespace=europe"
+    assert complete_at(context, line, "emea", {"emea": There(emea, "")}) == where
+    assert complete_at(context, line, "emea", {"emea": There(emea, "its file")}) == f"{where} '--settings=its file'"
+    assert complete_at(context, "kafka-acls.sh --add", "emea", {"emea": There(emea, "")}) == "kafka-acls.sh --add"
+    own = typer.Context(typer.main.get_command(app), obj=Options("h:1", "shop", "mine", [], {"bootstrap"}))
+    assert complete_at(own, line, "emea", {"emea": There(emea, "")}) == f"{where} --settings=", "the login is for here"
 
 
 def test_the_page_has_all_causes_in_their_order() -> None:

@@ -1,0 +1,109 @@
+"""The routes of a namespace in its status: what is down, and what waits for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conversations.durations import SECOND
+from conversations.kafka.forwarded import MOST, key_of, position_in
+from conversations_ops.console.times import next_try
+from conversations_ops.read_model.file import File
+from conversations_ops.read_model.status import Heads, Status, cause, next_command, plain, stalled
+from conversations_ops.read_model.transmissions import _ENDPOINTS, LOOKED_AT, unacknowledged
+from conversations_ops.why.facts import Way
+from conversations_ops.why.routes import Route, Waiting, condition, counted_most, with_stalls
+
+NOW = 1_000_000_000_000
+WAY = Way("emea", "kafka.emea:9092", 2, frozenset({0, 1}))
+AWAY = WAY._replace(away=(NOW - 9, "no broker answers"))
+WAITING = {"loans": Waiting(311, NOW + 32 * SECOND), "bills": Waiting(2, None)}
+
+
+def clock(at: int) -> str:
+    return f"<{at - NOW}>"
+
+
+def status(service: str = "loans") -> Status:
+    return Status(service, 2, 0, "", "", 0, 4, 311, 0, 0, 0, 0, None, (), ())
+
+
+def route(way: Way = WAY, **changed: object) -> Route:
+    return Route(way, {}, WAITING, None, NOW)._replace(**changed)  # type: ignore[arg-type]
+
+
+def test_a_route_that_is_down_is_the_first_cause_of_the_services_that_wait_for_it() -> None:
+    loans, idle = with_stalls([status(), status("idle")], [route(AWAY)])
+    assert (
+        cause(loans, clock) == "route to emea down since <-9>, 311 unacknowledged, next try in 32s: no broker answers"
+    )
+    assert next_command(loans) == "conversations events --event CLUSTER_AWAY"
+    assert loans.needs_person
+    assert (cause(idle, clock), idle.needs_person) == ("", False), "nothing of it waits"
+    (bills,) = with_stalls([status("bills")], [route(WAY._replace(carried=frozenset({0}), ended=NOW - 4))])
+    assert cause(bills, clock) == "route to emea: no forwarder runs since <-4>, 2 unacknowledged"
+    assert next_command(bills) == "conversations forward emea"
+    assert plain(loans, clock)["routes_down"] == [{
+        "cluster": "emea", "forwarder": True, "why": "no broker answers", "since": "<-9>", "unacknowledged": 311, "next_try": f"<{32 * SECOND}>",
+    }]  # fmt: skip
+
+
+def test_a_failed_message_of_the_service_itself_is_told_before_a_route() -> None:
+    held = status()._replace(heads=(Heads("KeyError", "Check", True, 1, NOW - 5, None),), held=1)
+    (told,) = with_stalls([held], [route(AWAY)])
+    assert cause(told, clock).startswith("1 dialog held: ")
+    (told,) = with_stalls([status()._replace(waits_for=(("credit", 2),), letters=1)], [route(AWAY)])
+    assert cause(told, clock).startswith("route to emea down"), "it is why the peer is waited for"
+
+
+def test_a_route_that_is_carried_stalls_nothing() -> None:
+    assert with_stalls([status()], [route()]) == [status()]
+    assert condition(route(), clock) == "carried"
+    assert (route().unacknowledged, route().next_try) == (313, NOW + 32 * SECOND)
+
+
+def test_the_condition_of_a_route_is_said_in_a_few_words() -> None:
+    assert condition(route(AWAY), clock) == "down since <-9>: no broker answers"
+    assert condition(route(WAY._replace(carried=frozenset())), clock) == "no forwarder runs"
+    assert (
+        condition(route(WAY._replace(carried=frozenset({1}), ended=NOW - 4)), clock)
+        == "some partitions have no forwarder since <-4>"
+    )
+    assert condition(route(lacked={"debit": NOW - 6}), clock) == "it had no service 'debit' at <-6>"
+    down = route(AWAY, lacked={"debit": NOW - 6})
+    assert condition(down, clock) == "down since <-9>: no broker answers; it had no service 'debit' at <-6>"
+    quiet = route(AWAY, waiting={}).stall()
+    assert quiet is not None
+    assert stalled(quiet, clock) == "route to emea down since <-9>, nothing waits: no broker answers"
+
+
+def test_a_count_that_has_ended_early_says_so() -> None:
+    assert [counted_most(it) for it in (None, 0, 1_234, MOST)] == ["", "0", "1,234", "10,000 or more"]
+
+
+def test_the_next_try_is_ahead_or_now() -> None:
+    assert [next_try(at, NOW) for at in (None, NOW - 1, NOW, NOW + 90 * SECOND)] == [
+        "", "next try now", "next try now", "next try in 1m30s",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{}", b"[]", b"not JSON", b'{"next": -1}', b'{"next": true}', b'{"next": "7"}'])  # fmt: skip
+def test_a_position_that_is_none_is_the_start(value: bytes | None) -> None:
+    assert position_in(value) == 0
+
+
+def test_a_position_belongs_to_one_partition_of_one_topic() -> None:
+    assert position_in(b'{"next": 7, "at": 1}') == 7
+    assert key_of("an id", 3) == b"an id/3"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[File]:
+    with File(tmp_path / "model.sqlite") as file:
+        yield file
+
+
+def test_what_waits_for_a_peer_is_found_without_a_look_at_every_side(file: File) -> None:
+    plan = file.connection.execute(f"EXPLAIN QUERY PLAN {_ENDPOINTS}", ("loans", "credit", LOOKED_AT)).fetchall()
+    assert "sides_unacknowledged (service=? AND peer=?)" in plan[0][3]
+    assert unacknowledged(file, "loans", "credit") == (0, None)
