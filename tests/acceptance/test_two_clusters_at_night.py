@@ -14,6 +14,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
 from typer.testing import CliRunner
 
 from conversations import Client, Kafka
@@ -22,14 +24,17 @@ from conversations.protocol.routes import Cluster
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.cli.app import app
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
+from tests.acceptance.support.browser import CHROMIUM, MISSING, SCREENS, Browser, Console, browser, overflow, raw_ids
 from tests.acceptance.support.command_line import Running
 from tests.acceptance.support.forwarding import Forwarding
 from tests.acceptance.test_why import Night
-from tests.support.waiting import until
+from tests.support.waiting import SLOWER, until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 EMEA = ("--cluster", "emea")
 ENTRIES = 5
+LATER = 60_000 * SLOWER
+"""Milliseconds that a page may take to show what has changed: it asks Kafka beside its requests, and a broker that is gone is waited for."""
 
 
 @dataclass
@@ -102,6 +107,51 @@ def test_a_route_without_a_forwarder_is_the_first_cause_of_its_services(nights: 
     assert text[-1].startswith("next: conversations forward emea ")
 
 
+@dataclass
+class Desk:
+    """The web console over both clusters, and a browser."""
+
+    console: Console
+    chromium: Browser
+
+    def check(self, page: Page, path: str) -> None:
+        """Open a page, which must fit, name things, and be accessible."""
+        page.goto(f"{self.console.address}/{path}")
+        assert overflow(page) <= 0, path
+        assert raw_ids(page) == [], path
+        found = Axe().run(page).response["violations"]
+        serious = [it for it in found if it["impact"] in ("serious", "critical")]
+        assert [(path, it["id"], it["nodes"][0]["html"]) for it in serious] == []
+
+
+@pytest.fixture(scope="module")
+def desk(nights: Nights) -> Iterator[Desk]:
+    if not CHROMIUM:
+        pytest.skip(MISSING)
+    with Console(nights.home.kafka, nights.home.out, *EMEA) as console, browser(console) as chromium:
+        yield Desk(console, chromium)
+        assert chromium.faults == []
+
+
+PLACES = ("", "dialogs", "dialogs?cluster=emea", "dialogs?cluster=.", "dialogs?cluster=nowhere", "letters", "queues")
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_first_page_has_both_clusters_and_the_route_that_is_down(nights: Nights, desk: Desk, screen: str) -> None:
+    page = desk.chromium.person("ann", SCREENS[screen])
+    routes = page.get_by_role("region", name="Routes from this cluster")
+    expect(routes).to_contain_text("no forwarder runs")
+    expect(routes.get_by_text("0 of 2")).to_be_visible()
+    expect(page.get_by_role("heading", name="Cluster emea")).to_be_visible()
+    expect(page.get_by_role("region", name="fragile on emea")).to_contain_text("nothing stalls")
+    asks = page.get_by_role("region", name="asker", exact=True)
+    expect(asks).to_contain_text("route to emea: no forwarder runs, 5 unacknowledged")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("a person")
+    for path in (*PLACES, f"dialogs/{nights.held}", f"dialogs/{nights.held}/why"):
+        desk.check(page, path)
+    expect(page.locator("main")).to_contain_text("no forwarder carries the messages there")
+
+
 def test_a_service_that_is_not_there_is_named(nights: Nights) -> None:
     """A forwarder says so when it looks, and whoever asks both clusters sees it at any time."""
     add_route(nights.home.kafka, "nobody", Cluster("emea", nights.emea.bootstrap, nights.emea.namespace, 2), 1)
@@ -128,6 +178,35 @@ def test_a_service_that_is_not_there_is_named(nights: Nights) -> None:
         nights.home("dialogs", "cleanup", lost.id, "--service", "asker", "--side", "initiator", "--yes", *why)[0] == 0
     )
     assert nights.home("dead-letters", "discard", "--conversation", lost.id, *why)[0] == 0
+
+
+def test_the_lists_and_the_page_of_causes_have_both_clusters(nights: Nights, desk: Desk) -> None:
+    until(lambda: nights.service("fragile", *EMEA)["held"] == 1, "the message is held there", 60)
+    until(lambda: nights.service("asker")["pending"] == 0, "everything is acknowledged", 60)
+    page = desk.chromium.person("ann", SCREENS["phone"])
+    expect(page.get_by_role("region", name="fragile on emea")).to_contain_text("1 dialog held")
+    expect(page.get_by_role("region", name="Routes from emea")).to_contain_text("carried")
+    page.goto(f"{desk.console.address}/dialogs")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(2)  # the sides of both clusters are in one row
+    expect(rows.last).to_contain_text("on emea")
+    expect(rows.last.locator("td[data-name=State] .chip")).to_have_count(2)
+    page.select_option("select[name=cluster]", "emea")
+    page.get_by_role("button", name="Search").click()
+    expect(rows).to_have_count(1)
+    assert page.locator("select[name=service] option").all_inner_texts() == ["all services", "fragile"]
+    page.goto(f"{desk.console.address}/dialogs?cluster=.")
+    expect(rows).to_have_count(2)
+    expect(page.locator("main")).not_to_contain_text("on emea")
+    page.goto(f"{desk.console.address}/dialogs?q={nights.held[:20]}")
+    page.wait_for_url(f"**/dialogs/{nights.held}")
+    desk.check(page, f"dialogs/{nights.held}/why")
+    expect(page.locator("main")).to_contain_text("fragile on emea: Entry #1 failed")
+    expect(page.locator("pre").first).to_contain_text(f"--bootstrap={nights.emea.bootstrap}")
+    viewer = desk.chromium.person("ben")
+    viewer.goto(f"{desk.console.address}/dialogs/{nights.held}/why")
+    expect(viewer.locator("main")).to_contain_text("failed")
+    expect(viewer.locator("main")).not_to_contain_text("invalid literal")
 
 
 def test_why_looks_at_both_sides_and_its_command_is_for_the_right_cluster(nights: Nights) -> None:
@@ -176,3 +255,20 @@ def test_a_cluster_that_does_not_answer_is_named_and_the_others_are_shown(nights
     assert [it["cause"] for it in told["causes"]][:1] == ["cluster-away"]
     assert list(told["unread_clusters"]) == ["emea"]
     assert "emea cannot be looked at: " in nights.home.text("status", *EMEA)
+
+
+def test_the_console_says_what_it_cannot_read(nights: Nights, desk: Desk) -> None:
+    page = desk.chromium.person("ann", SCREENS["phone"])
+    expect(page.locator("main")).to_contain_text(
+        "The cluster emea cannot be read, so what this page shows of it may be old.", timeout=LATER
+    )
+    expect(page.get_by_role("region", name="Routes from this cluster")).to_contain_text("down since", timeout=LATER)
+    expect(page.get_by_role("region", name="fragile on emea")).to_be_visible()
+    for path in (*PLACES, f"dialogs/{nights.held}/why"):
+        desk.check(page, path)
+    expect(page.locator("main")).to_contain_text("The cluster emea cannot be looked at.")
+    viewer = desk.chromium.person("ben")
+    routes = viewer.get_by_role("region", name="Routes from this cluster")
+    told = nights.route()["down"]["why"]
+    expect(routes).to_contain_text("down since", timeout=LATER)
+    expect(routes).not_to_contain_text(told)

@@ -65,6 +65,9 @@ def console(
     Without users, it listens on this machine only, and prints a link that logs you in once. To let others in, add users with
     'conversations users add', and listen with TLS on another address.
 
+    With --cluster, the first page, the list of dialogs, the search, and the pages of one dialog also have what is on that cluster. Decisions about its
+    messages are made in a console of that cluster.
+
     Viewers look, but not at the bodies of messages. Operators decide. Every decision has the name of its user, and is in the journal.
 
     \b
@@ -72,7 +75,7 @@ def console(
       conversations console --bootstrap localhost:9092
       conversations users add ann --role operator
       conversations console --listen 0.0.0.0:8765 --certificate cert.pem --key key.pem
-      conversations console --cluster emea    # dialogs with services on emea from both sides
+      conversations console --cluster emea    # two clusters, and dialogs between them from both sides
     """
     kafka = kafka_of(context)
     lengths = _span("--idle", idle), _span("--longest", longest)

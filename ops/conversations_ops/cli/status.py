@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import Annotated, NamedTuple
 
@@ -20,6 +21,8 @@ from conversations_ops.console.exit_codes import Exit, code_of
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import clock_of, moment, written
 from conversations_ops.printable import one_line
+from conversations_ops.read_model.file import File
+from conversations_ops.read_model.services import service_names
 from conversations_ops.read_model.status import Status, cause, mending, next_command, plain, plain_stall, statuses
 from conversations_ops.why.cause import Clock
 from conversations_ops.why.routes import Reach, Route, condition, counted_most, routes_of, with_stalls
@@ -99,27 +102,43 @@ def status(
 
 
 def _look(kafka: Kafka, others: Mapping[str, There]) -> list[_Look]:
-    found = [_look_at("", kafka, lambda name, _: others[name].kafka if name in others else None)]
-    mine = {it.service for it in found[0].services}
-    for name, there in others.items():
-        try:
+    """Look at all clusters. Those that cannot be read are not asked anything else.
+
+    Raises:
+        LogError: the cluster of ``--bootstrap`` cannot be read.
+    """
+    places = {"": kafka, **{name: it.kafka for name, it in others.items()}}
+    files: dict[str, File] = {}
+    found: dict[str, _Look] = {}
+    with ExitStack() as stack:
+        for name, at in places.items():
+            try:
+                files[name] = stack.enter_context(read_model(at))
+            except LogError as error:
+                if not name:
+                    raise
+                found[name] = _Look(name, failure=error)
+        mine = service_names(files[""])
+
+        def from_here(name: str, _: Collection[str]) -> Kafka | None:
+            return places[name] if name in files else None
+
+        def from_there(_: str, services: Collection[str]) -> Kafka | None:
             # Only its services tell that a cluster of another catalog is this one: addresses have many names.
-            found.append(
-                _look_at(name, there.kafka, lambda _, services: kafka if mine.intersection(services) else None)
-            )
-        except LogError as error:
-            found.append(_Look(name, failure=error))
-    return found
+            return kafka if set(mine).intersection(services) else None
+
+        for name, file in files.items():
+            found[name] = _look_at(name, places[name], file, from_there if name else from_here)
+    return [found[name] for name in places]
 
 
-def _look_at(cluster: str, kafka: Kafka, reach: Reach) -> _Look:
-    with read_model(kafka) as file:
-        services = statuses(file)
-        try:
-            routes = routes_of(kafka, file, reach, time.time_ns() // 1_000)
-        except LogError as error:  # for example, a right on the group of the forwarders is missing
-            return _Look(cluster, services, without_routes=str(error))
-        return _Look(cluster, with_stalls(services, routes), routes)
+def _look_at(cluster: str, kafka: Kafka, file: File, reach: Reach) -> _Look:
+    services = statuses(file)
+    try:
+        routes = routes_of(kafka, file, reach, time.time_ns() // 1_000)
+    except LogError as error:  # for example, a right on the group of the forwarders is missing
+        return _Look(cluster, services, without_routes=str(error))
+    return _Look(cluster, with_stalls(services, routes), routes)
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------

@@ -97,6 +97,13 @@ def page(file: File, wanted: Wanted, limit: int = PAGE) -> Page:
     return Page(found[:limit], found[limit - 1].own if len(found) > limit else b"")
 
 
+def merged(pages: Sequence[Page]) -> Page:
+    """Return the pages of several files, with the same conditions, as one page. It ends where the first of them ends, so nothing is missing between its sides."""
+    more = max((it.more for it in pages), default=b"")
+    sides = [side for it in pages for side in it.sides if side.own >= more]
+    return Page(sorted(sides, key=lambda it: it.own, reverse=True), more)
+
+
 def _states(wanted: Wanted) -> list[State]:
     return list(State) if wanted.state is None else [wanted.state]
 

@@ -27,6 +27,7 @@ from conversations_ops.web.pages import (
     overview,
     queues,
     redrives,
+    why,
 )
 from conversations_ops.web.rendering import STATIC, Pages, session_of
 from conversations_ops.web.sessions import is_form_of
@@ -61,7 +62,7 @@ def application(desk: Desk, *, secure: bool = False, open_metrics: bool = False)
     pages = Pages(desk)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.include_router(login.routes(desk, pages, secure=secure))
-    for part in (overview, dialogs, letters, decisions, detached, queues, redrives, charts, events):
+    for part in (overview, dialogs, why, letters, decisions, detached, queues, redrives, charts, events):
         app.include_router(part.routes(desk, pages), dependencies=[Depends(check_form)])
 
     @app.get("/health")

@@ -14,6 +14,7 @@ from conversations_ops.operate.commands import Refused
 from conversations_ops.operate.dialogs import Side
 from conversations_ops.operate.timeline import Seat, Timeline, timeline
 from conversations_ops.read_model.live import Live
+from conversations_ops.web.boards import Boards
 from conversations_ops.web.redrives import Redrives
 from conversations_ops.web.sessions import Lengths, Pauses, Session, Sessions
 from conversations_ops.web.users import Role, User, Users
@@ -27,6 +28,8 @@ TIMELINES = 64
 LOOK = 5.0
 """Seconds that the next page waits for the read model to have what a user did."""
 NO_REASON = "Nothing was done: give a reason. It is in the journal."
+THIS = "."
+"""What a list is asked for to show this cluster alone. No other cluster can have this name."""
 NOTICES = 1_000
 """Maximum number of sessions with a notice."""
 
@@ -116,7 +119,7 @@ class Desk:
         links: these links; None if there are users.
         redrives: the redrives that this process carries out.
         lengths: how long sessions and pauses last.
-        others: the read models of other clusters, by the names of the clusters.
+        others: the read models of other clusters, by the names of the clusters. Their pages only show.
     """
 
     def __init__(
@@ -130,11 +133,24 @@ class Desk:
         others: Mapping[str, Live] | None = None,
     ) -> None:
         self.kafka, self.live, self.others = kafka, live, others or {}
+        self.routes = Boards({"": live, **self.others})
         self.users, self.links = users, links
         self.redrives = redrives
         self.sessions, self.pauses = Sessions(lengths), Pauses(lengths)
         self.notices, self.timelines = Notices(), Timelines()
         self.checks, self.log_ins = BoundedSemaphore(CHECKS), BoundedSemaphore(LOG_INS)
+
+    @property
+    def clusters(self) -> Mapping[str, Live]:
+        """The read model of each cluster, by its name. This cluster is the first one, and has no name."""
+        return {"": self.live, **self.others}
+
+    def chosen(self, cluster: str) -> Mapping[str, Live]:
+        """Return the clusters that a list shows: all of them if ``cluster`` is empty, this one for ``THIS``; none if there is no such cluster."""
+        if not cluster:
+            return self.clusters
+        name = "" if cluster == THIS else cluster
+        return {it: live for it, live in self.clusters.items() if it == name}
 
     def knows(self, user: User) -> bool:
         """Return True if a user who has logged in is still a user. The owner of the process always is."""

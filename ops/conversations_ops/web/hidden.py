@@ -13,6 +13,8 @@ from conversations_ops.read_model.events import Event
 from conversations_ops.read_model.letters import Group, Head, Kept
 from conversations_ops.read_model.status import Status
 from conversations_ops.web.users import User
+from conversations_ops.why.facts import Way
+from conversations_ops.why.routes import Route
 
 _TEXTS = ("failure", "why")
 """Fields of events that have the text of an exception. The field ``reason`` has it, too, if a policy or a worker turned a queue off."""
@@ -54,6 +56,19 @@ def statuses_for(user: User, found: Sequence[Status]) -> list[Status]:
     return [
         it._replace(off_reason=_class(it.off_reason)) if hides and it.off_why not in _BY_PERSON else it for it in found
     ]
+
+
+def routes_for(user: User, found: Sequence[Route]) -> list[Route]:
+    """Return the routes to other clusters as a user may see them. What a forwarder was told is a text of an exception."""
+    return [it._replace(way=ways_for(user, it.way)) for it in found]
+
+
+def ways_for(user: User, it: Way) -> Way:
+    """Return the way to another cluster as a user may see it."""
+    if user.bodies or it.away is None:
+        return it
+    since, why = it.away
+    return it._replace(away=(since, _class(why)))
 
 
 def _event(it: Event) -> Event:

@@ -132,7 +132,7 @@ class Pages:
         shared: Mapping[str, Any] = {
             "namespace": self._desk.kafka.namespace, "bootstrap": self._desk.kafka.bootstrap, "session": session,
             "user": None if session is None else session.user, "notice": notice, "progress": self._desk.live.progress,
-            "path": request.url.path, "now": _now(),
+            "path": request.url.path, "now": _now(), "others": {name: live.progress for name, live in self._desk.others.items()},
         }  # fmt: skip
         return HTMLResponse(self._environment.get_template(template).render(**shared, **values), status)
 

@@ -8,6 +8,7 @@ from conversations.config import Kafka
 from conversations.kafka.catalog import Catalog
 from conversations.kafka.ownership import forwarded_partitions
 from conversations.protocol.events import ClusterAway, ClusterBack, ForwardingBegan, ForwardingEnded, NotForwarded
+from conversations.protocol.letters import TEXT_LIMIT
 from conversations_ops.read_model.events import Event, Wanted, events
 from conversations_ops.read_model.file import File
 from conversations_ops.why.facts import Way
@@ -43,7 +44,8 @@ def _lacked(file: File) -> dict[tuple[str, str], int]:
     """Return when a forwarder last found that a cluster does not have a service, by cluster and service."""
     found: dict[tuple[str, str], int] = {}
     for it in events(file, Wanted(name=NotForwarded.NAME), LOOKED_AT):
-        found.setdefault((str(it.told.fields["cluster"]), str(it.told.fields["service"])), it.told.at)
+        fields = it.told.fields  # whoever may write events may leave any field out
+        found.setdefault((str(fields.get("cluster", "")), str(fields.get("service", ""))), it.told.at)
     return found
 
 
@@ -51,7 +53,7 @@ def _last(file: File, name: str) -> dict[str, Event]:
     """Return the newest event of this name about each cluster."""
     found: dict[str, Event] = {}
     for it in events(file, Wanted(name=name), LOOKED_AT):
-        found.setdefault(str(it.told.fields["cluster"]), it)
+        found.setdefault(str(it.told.fields.get("cluster", "")), it)
     return found
 
 
@@ -62,7 +64,7 @@ def _away(last: dict[str, Event]) -> tuple[int, str] | None:
         name in last and last[name].offset > away.offset for name in (ClusterBack.NAME, ForwardingBegan.NAME)
     ):
         return None
-    return away.told.at, str(away.told.fields.get("why", ""))
+    return away.told.at, str(away.told.fields.get("why", ""))[:TEXT_LIMIT]
 
 
 def _ended(last: dict[str, Event]) -> int | None:

@@ -1,18 +1,29 @@
 """The routes of a namespace in its status: what is down, and what waits for it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from conversations import Kafka
 from conversations.durations import SECOND
 from conversations.kafka.forwarded import MOST, key_of, position_in
+from conversations.protocol.letters import TEXT_LIMIT
+from conversations.protocol.states import State
 from conversations_ops.console.times import next_try
+from conversations_ops.read_model.dialogs import Found, Page, merged
 from conversations_ops.read_model.file import File
+from conversations_ops.read_model.live import Live
 from conversations_ops.read_model.status import Heads, Status, cause, next_command, plain, stalled
 from conversations_ops.read_model.transmissions import _ENDPOINTS, LOOKED_AT, unacknowledged
+from conversations_ops.web.boards import Boards
+from conversations_ops.web.hidden import routes_for
+from conversations_ops.web.users import Role, User
 from conversations_ops.why.facts import Way
 from conversations_ops.why.routes import Route, Waiting, condition, counted_most, with_stalls
+from conversations_ops.why.ways import _away, _lacked, _last
+from tests.support.waiting import until
 
 NOW = 1_000_000_000_000
 WAY = Way("emea", "kafka.emea:9092", 2, frozenset({0, 1}))
@@ -101,6 +112,59 @@ def test_a_position_belongs_to_one_partition_of_one_topic() -> None:
 def file(tmp_path: Path) -> Iterator[File]:
     with File(tmp_path / "model.sqlite") as file:
         yield file
+
+
+def tell(file: File, *events: dict[str, object]) -> None:
+    for number, it in enumerate(events):
+        row = (number, NOW + number, it["event"], "", "", "", "", json.dumps(it))
+        file.connection.execute("INSERT INTO events VALUES (?,?,?,?,?,?,?,?)", row)
+
+
+def test_events_of_forwarders_that_somebody_else_wrote_do_no_harm(file: File) -> None:
+    tell(
+        file,
+        {"event": "NOT_FORWARDED", "cluster": "emea", "service": "debit"},
+        {"event": "NOT_FORWARDED"},
+        {"event": "NOT_FORWARDED", "cluster": ["emea"], "service": {"a": 1}},
+        {"event": "CLUSTER_AWAY"},
+        {"event": "CLUSTER_AWAY", "cluster": "emea", "why": "x" * 1_000_000},
+    )
+    assert _lacked(file)["emea", "debit"] == NOW
+    since, why = _away({"CLUSTER_AWAY": _last(file, "CLUSTER_AWAY")["emea"]}) or (0, "")
+    assert (since, len(why)) == (NOW + 4, TEXT_LIMIT)
+
+
+def test_a_viewer_does_not_see_what_a_forwarder_was_told() -> None:
+    ann, ben = (User("a", Role.OPERATOR, bodies=True), User("b", Role.VIEWER, bodies=False))
+    found = [route(WAY._replace(away=(NOW - 9, "GroupCoordinator: at kafka.emea"))), route()]
+    assert [it.way.away for it in routes_for(ann, found)] == [(NOW - 9, "GroupCoordinator: at kafka.emea"), None]
+    assert [it.way.away for it in routes_for(ben, found)] == [(NOW - 9, "GroupCoordinator"), None]
+
+
+def side(number: int, initiator: int) -> Found:
+    own = number.to_bytes(16, "big") + bytes([initiator])
+    return Found("s", 0, own, "", "", State.CONVERSING, None, False, 0, 0, 0, "", 0)
+
+
+def test_pages_of_several_clusters_are_one_page_without_holes() -> None:
+    """One cluster has more than fits, the other one has only old dialogs: these come on a later page."""
+    here = Page([side(9, 1), side(8, 1), side(7, 1)], side(7, 1).own)
+    there = Page([side(8, 0), side(7, 1), side(2, 0)], b"")
+    found = merged([here, there])
+    assert [(it.own[15], it.own[16]) for it in found.sides] == [(9, 1), (8, 1), (8, 0), (7, 1), (7, 1)]
+    assert found.more == here.more
+    assert merged([Page([], b""), there]) == there
+    assert merged([]) == Page([], b"")
+
+
+def test_a_board_tells_why_it_knows_nothing_and_keeps_no_page_waiting(tmp_path: Path) -> None:
+    live = Live(Kafka("127.0.0.1:1"), tmp_path)
+    boards = Boards({"": live})
+    assert boards.of("") is None, "the first page does not wait"
+    board = until(lambda: boards.of(""), "a look has ended", 60)
+    assert board is not None
+    assert board.routes == ()
+    assert "127.0.0.1:1" in board.trouble
 
 
 def test_what_waits_for_a_peer_is_found_without_a_look_at_every_side(file: File) -> None:

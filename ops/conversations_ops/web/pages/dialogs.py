@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Any
 from uuid import UUID
@@ -16,16 +15,14 @@ from conversations.protocol.code_table import of_error
 from conversations.protocol.states import State
 from conversations_ops.operate.dialogs import STATES, Side
 from conversations_ops.operate.timeline import Seat, Timeline
-from conversations_ops.read_model.dialogs import Found, Page, Wanted, both_sides, page, search
+from conversations_ops.read_model.dialogs import Found, Page, Wanted, both_sides, merged, page, search
 from conversations_ops.read_model.events import events_of
 from conversations_ops.read_model.letters import letters_of
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
-from conversations_ops.web.hidden import events_for, letters_for, queues_for, sides_for
+from conversations_ops.web.hidden import events_for, letters_for, sides_for
 from conversations_ops.web.picture import SHOWN, picture
-from conversations_ops.web.rendering import Pages, clock, session_of
-from conversations_ops.why.causes import causes
-from conversations_ops.why.collected import facts_of
+from conversations_ops.web.rendering import Pages, session_of
 
 _STATE = {name: state for state, name in STATES.items()}
 
@@ -43,28 +40,33 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
         waits: bool = False,
         failed: bool = False,
         before: str = "",
+        cluster: str = "",
     ) -> Response:
-        with desk.live.file() as file:
-            names = service_names(file)
-            if q.strip():
-                found = Page(search(file, q, bodies=session_of(request).user.bodies), b"")
-                if len({it.conversation for it in found.sides}) == 1 and request.headers.get("x-live") is None:
-                    return RedirectResponse(f"/dialogs/{found.sides[0].conversation}", 303)
-            else:
-                found = page(file, Wanted(service, _STATE.get(state), waits, failed, _bytes(before)))
+        wanted = Wanted(service, _STATE.get(state), waits, failed, _bytes(before))
+        sees = session_of(request).user.bodies
+        names: set[str] = set()
+        parts: dict[str, Page] = {}
+        for name, live in desk.chosen(cluster).items():
+            with live.file() as file:
+                names.update(service_names(file))
+                parts[name] = Page(search(file, q, bodies=sees), b"") if q.strip() else page(file, wanted)
+        found = merged(list(parts.values())) if len(parts) > 1 else next(iter(parts.values()), Page([], b""))
+        if q.strip() and len({it.conversation for it in found.sides}) == 1 and request.headers.get("x-live") is None:
+            return RedirectResponse(f"/dialogs/{found.sides[0].conversation}", 303)
+        at = {(it.own, it.service): name for name, part in parts.items() for it in part.sides}
         return pages.page(
-            request, "dialogs.html", dialogs=_together(found.sides), more=found.more.hex(), q=q, service=service, state=state, waits=waits, failed=failed,
-            services=names, states=list(_STATE),
+            request, "dialogs.html", dialogs=_together(found.sides, at), more=found.more.hex(), q=q, service=service, state=state, waits=waits, failed=failed,
+            services=sorted(names), states=list(_STATE), cluster=cluster,
         )  # fmt: skip
 
     @router.get("/dialogs/{name}")
     def dialog(request: Request, name: str, every: Annotated[bool, Query(alias="all")] = False) -> Response:
-        conversation = _id(name)
+        conversation = id_of(name)
         with desk.live.file() as file:
             sides = both_sides(file, desk.kafka.namespace, conversation)
             elsewhere = _elsewhere(desk, conversation)
             if not sides and not elsewhere:
-                raise HTTPException(404, _unknown(name))
+                raise HTTPException(404, unknown(name))
             sides = sorted([*sides, *(seat.side for seat in elsewhere.values())], key=lambda it: not it.initiator)
             events, kept = events_of(file, sides[0].name), letters_of(file, sides[0].name)
         user = session_of(request).user
@@ -84,27 +86,14 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             letters=kept, every=every,
         )  # fmt: skip
 
-    @router.get("/dialogs/{name}/why")
-    def why(request: Request, name: str) -> Response:
-        conversation = _id(name)
-        with desk.live.file() as file:
-            try:
-                facts = facts_of(desk.kafka, file, conversation)
-            except LookupError as error:
-                raise HTTPException(404, str(error)) from error
-        user = session_of(request).user
-        shown = dict(zip(facts.queues, queues_for(user, list(facts.queues.values())), strict=True))
-        facts = replace(
-            facts, sides=sides_for(user, facts.sides), letters=letters_for(user, facts.letters), queues=shown
-        )
-        found = causes(facts, clock)
-        return pages.page(request, "why.html", name=facts.sides[0].name, causes=found)
-
     return router
 
 
-def _together(sides: Sequence[Found]) -> list[dict[str, Any]]:
-    """Return one row for each dialog. The sides of a dialog follow each other, because their names begin with its id."""
+def _together(sides: Sequence[Found], at: Mapping[tuple[bytes, str], str]) -> list[dict[str, Any]]:
+    """Return one row for each dialog. The sides of a dialog follow each other, because their names begin with its id.
+
+    ``at`` has the cluster of each side.
+    """
     rows: list[dict[str, Any]] = []
     for _, group in groupby(sides, key=lambda it: it.own[:16]):
         both = sorted(group, key=lambda it: not it.initiator)
@@ -112,11 +101,17 @@ def _together(sides: Sequence[Found]) -> list[dict[str, Any]]:
         peer = next((it.service for it in both[1:]), first.peer)
         names = (first.service, peer) if first.initiator else (peer, first.service)
         states = [
-            {"service": it.service, "state": STATES[it.state], "error": _error(it.code), "parked": it.parked}
+            {
+                "service": it.service,
+                "state": STATES[it.state],
+                "error": _error(it.code),
+                "parked": it.parked,
+                "cluster": at[it.own, it.service],
+            }
             for it in both
         ]
         rows.append({
-            "id": first.conversation, "initiator": names[0], "target": names[1], "contract": next((it.contract for it in both if it.contract), ""),
+            "clusters": sorted({it["cluster"] for it in states if it["cluster"]}), "id": first.conversation, "initiator": names[0], "target": names[1], "contract": next((it.contract for it in both if it.contract), ""),
             "key": next((it.key for it in both if it.key != first.conversation), ""), "states": states, "began": first.began,
             "pending": sum(it.pending for it in both), "parked": sum(it.parked for it in both),
         })  # fmt: skip
@@ -149,14 +144,20 @@ def _error(code: int) -> str:
     return f"{code} {known.text}" if known is not None else str(code or "")
 
 
-def _id(name: str) -> bytes:
+def id_of(name: str) -> bytes:
+    """Return the id of a dialog in an address.
+
+    Raises:
+        HTTPException: the text is no id.
+    """
     try:
         return UUID(name[:64]).bytes
     except ValueError:
         raise HTTPException(404, f"{name[:64]!r} is no id of a dialog") from None
 
 
-def _unknown(name: str) -> str:
+def unknown(name: str) -> str:
+    """Say that no service knows a dialog."""
     return f"No service knows the dialog {name[:64]}. It has not begun yet, or it is over and forgotten, or the id is wrong."
 
 
