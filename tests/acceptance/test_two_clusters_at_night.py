@@ -203,7 +203,23 @@ def test_the_lists_and_the_page_of_causes_have_both_clusters(nights: Nights, des
     desk.check(page, f"dialogs/{nights.held}/why")
     expect(page.locator("main")).to_contain_text("fragile on emea: Entry #1 failed")
     expect(page.locator("pre").first).to_contain_text(f"--bootstrap={nights.emea.bootstrap}")
+    page.goto(desk.console.address)
+    page.get_by_role("region", name="fragile on emea").get_by_role("link", name="look").click()
+    page.wait_for_url("**/letters?service=fragile&cluster=emea")
+    expect(rows).to_contain_text("ValueError")
+    expect(page.locator("tbody a")).to_have_count(0)  # decisions are made in the console there
+    expect(page.locator("main")).to_contain_text(f"--bootstrap={nights.emea.bootstrap}")
+    page.goto(f"{desk.console.address}/letters")
+    page.get_by_role("link", name="emea (1)").click()
+    expect(rows).to_contain_text("ValueError")
+    for path in ("letters", "retries", "detached", "queues"):
+        desk.check(page, f"{path}?cluster=emea")
+        desk.check(page, path)
+    assert page.goto(f"{desk.console.address}/letters?cluster=nowhere").status == 404  # type: ignore[union-attr]
     viewer = desk.chromium.person("ben")
+    viewer.goto(f"{desk.console.address}/letters?cluster=emea")
+    expect(viewer.locator("main")).to_contain_text("ValueError")
+    expect(viewer.locator("main")).not_to_contain_text("invalid literal")
     viewer.goto(f"{desk.console.address}/dialogs/{nights.held}/why")
     expect(viewer.locator("main")).to_contain_text("failed")
     expect(viewer.locator("main")).not_to_contain_text("invalid literal")
@@ -240,6 +256,10 @@ def test_why_looks_at_both_sides_and_its_command_is_for_the_right_cluster(nights
 
 def test_a_cluster_that_does_not_answer_is_named_and_the_others_are_shown(nights: Nights) -> None:
     nights.broker.stop()
+    code, told = nights.home("status", *EMEA)
+    assert (code, list(told["unread_clusters"])) == (3, ["emea"]), "nothing waits, and not everything was seen"
+    code, told = nights.home("why", nights.held, *EMEA)
+    assert (code, told["causes"], list(told["unread_clusters"])) == (3, [], ["emea"])
     last = nights.begin("1")
     until(lambda: nights.service("asker")["routes_down"], "the forwarder says that it is away", 90)
     code, told = nights.home("status", *EMEA)

@@ -11,6 +11,7 @@ from conversations.durations import SECOND
 from conversations.kafka.forwarded import MOST, key_of, position_in
 from conversations.protocol.letters import TEXT_LIMIT
 from conversations.protocol.states import State
+from conversations.protocol.topics import STATE
 from conversations_ops.console.times import next_try
 from conversations_ops.read_model.dialogs import Found, Page, merged
 from conversations_ops.read_model.file import File
@@ -21,7 +22,7 @@ from conversations_ops.web.boards import Boards
 from conversations_ops.web.hidden import routes_for
 from conversations_ops.web.users import Role, User
 from conversations_ops.why.facts import Way
-from conversations_ops.why.routes import Route, Waiting, condition, counted_most, with_stalls
+from conversations_ops.why.routes import Route, Waiting, _added, condition, counted_most, with_stalls
 from conversations_ops.why.ways import _away, _lacked, _last
 from tests.support.waiting import until
 
@@ -112,6 +113,18 @@ def test_a_position_belongs_to_one_partition_of_one_topic() -> None:
 def file(tmp_path: Path) -> Iterator[File]:
     with File(tmp_path / "model.sqlite") as file:
         yield file
+
+
+def test_what_waits_for_all_services_of_a_cluster_is_added_up(file: File) -> None:
+    """Two services here, and two on the other cluster; a third one there waits for nothing."""
+    for service in ("loans", "bills"):
+        file.connection.execute("INSERT INTO places VALUES (?,0,?,?,'id',0,0)", (f"{service}.state", service, STATE))
+    for service, peer, pending in (("loans", "credit", 3), ("loans", "debit", 4), ("bills", "debit", 5)):
+        file.connection.execute("INSERT INTO sums VALUES (?,0,?,1,?,0,0,0)", (service, peer, pending))
+    waiting: dict[str, Waiting] = {}
+    for peer in ("credit", "debit", "idle"):
+        waiting = _added(file, waiting, peer)
+    assert waiting == {"loans": Waiting(7, None), "bills": Waiting(5, None)}
 
 
 def tell(file: File, *events: dict[str, object]) -> None:

@@ -14,6 +14,7 @@ from conversations_ops.read_model.detached import kept_letter
 from conversations_ops.read_model.letters import PAGE, open_groups, open_letters
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
+from conversations_ops.web.elsewhere import about, place_of
 from conversations_ops.web.pages.decisions import WAIT
 from conversations_ops.web.rendering import Pages, session_of
 
@@ -24,14 +25,18 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
 
     @router.get("/detached")
     def detached(
-        request: Request, service: str = "", begin: Annotated[int, Query(ge=0, le=10_000_000)] = 0
+        request: Request,
+        service: str = "",
+        begin: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+        cluster: str = "",
     ) -> Response:
-        with desk.live.file() as file:
+        place = place_of(desk, cluster)
+        with place.live.file() as file:
             found, groups = open_letters(file, service, begin), open_groups(file, service)
             names = service_names(file)
         return pages.page(
             request, "detached.html", letters=found, groups=groups, reasons=WHY, service=service, services=names,
-            begin=begin, more=begin + PAGE if len(found) == PAGE else 0,
+            begin=begin, more=begin + PAGE if len(found) == PAGE else 0, **about(desk, place, lambda it: it.letters),
         )  # fmt: skip
 
     @router.post("/detached/{name}/discard")

@@ -19,6 +19,7 @@ from conversations_ops.read_model.groups import noted_groups
 from conversations_ops.read_model.letters import Waits, Wanted, heads, kept_letters, parked_letter
 from conversations_ops.read_model.services import service_names
 from conversations_ops.web.desk import Desk
+from conversations_ops.web.elsewhere import about, place_of
 from conversations_ops.web.hidden import failed_for, letters_for
 from conversations_ops.web.rendering import Pages, session_of
 
@@ -28,8 +29,9 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     router = APIRouter()
 
     @router.get("/letters")
-    def letters(request: Request, service: str = "") -> Response:
-        with desk.live.file() as file:
+    def letters(request: Request, service: str = "", cluster: str = "") -> Response:
+        place = place_of(desk, cluster)
+        with place.live.file() as file:
             found = noted_groups(file, service)
             names = service_names(file)
         return pages.page(
@@ -38,6 +40,7 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
             groups=[it._replace(group=failed_for(session_of(request).user, it.group)) for it in found],
             service=service,
             services=names,
+            **about(desk, place, lambda it: it.held),
         )
 
     @router.get("/letters/of")
@@ -84,13 +87,19 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
 
     @router.get("/retries")
     def retries(
-        request: Request, service: str = "", since: Annotated[int, Query(ge=0, le=2**62)] = 0, after: str = ""
+        request: Request,
+        service: str = "",
+        since: Annotated[int, Query(ge=0, le=2**62)] = 0,
+        after: str = "",
+        cluster: str = "",
     ) -> Response:
-        with desk.live.file() as file:
+        place = place_of(desk, cluster)
+        with place.live.file() as file:
             found = heads(file, Wanted(Waits.RETRY, service, after=(since, after)))
             names = service_names(file)
         seen = [failed_for(session_of(request).user, it) for it in found]
-        return pages.page(request, "retries.html", letters=seen, service=service, services=names)
+        told = about(desk, place, lambda it: sum(head.dialogs for head in it.heads if head.due is not None))
+        return pages.page(request, "retries.html", letters=seen, service=service, services=names, **told)
 
     return router
 

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from conversations.protocol.events import ClusterAway, ForwardingEnded
 from conversations_ops.read_model.live import Live
 from conversations_ops.read_model.status import Status, cause, statuses
 from conversations_ops.web.desk import Desk
@@ -66,18 +67,20 @@ def _chip(it: Route) -> dict[str, str]:
 
 def _link(it: Status, cluster: str) -> str:
     """Return the page that shows more about the cause of a service; empty if nothing stalls."""
-    service = it.service
-    if cluster:  # its letters and queues are pages of the console there
-        stalls = it.heads or it.waits_for or it.stalls
-        return f"/dialogs?cluster={cluster}&service={service}&waits=1" if stalls else ""
+    service, at = it.service, f"&cluster={cluster}" if cluster else ""
     for number, page in (
-        ("off", f"/queues/{service}"),
-        ("held", f"/letters?service={service}"),
-        ("heads", f"/retries?service={service}"),
-        ("stalls", "/events?name=CLUSTER_AWAY"),
-        ("waits_for", f"/dialogs?service={service}&waits=1"),
-        ("letters", f"/detached?service={service}"),
+        ("off", f"/queues?cluster={cluster}" if cluster else f"/queues/{service}"),
+        ("held", f"/letters?service={service}{at}"),
+        ("heads", f"/retries?service={service}{at}"),
+        ("stalls", "" if cluster else f"/events?name={_event(it)}"),
+        ("waits_for", f"/dialogs?service={service}&waits=1{at}"),
+        ("letters", f"/detached?service={service}{at}"),
     ):
         if getattr(it, number):
             return page
     return ""
+
+
+def _event(it: Status) -> str:
+    """Return the name of the events that tell more about the first route that is down."""
+    return ClusterAway.NAME if it.stalls and it.stalls[0].forwarded else ForwardingEnded.NAME

@@ -15,6 +15,7 @@ from conversations_ops.printable import counted
 from conversations_ops.read_model.queues import queues
 from conversations_ops.read_model.status import statuses
 from conversations_ops.web.desk import Desk
+from conversations_ops.web.elsewhere import about, place_of
 from conversations_ops.web.hidden import queues_for, statuses_for
 from conversations_ops.web.pages.decisions import WAIT
 from conversations_ops.web.rendering import Pages, session_of
@@ -25,10 +26,11 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
     router = APIRouter()
 
     @router.get("/queues")
-    def every(request: Request) -> Response:
-        with desk.live.file() as file:
+    def every(request: Request, cluster: str = "") -> Response:
+        place = place_of(desk, cluster)
+        with place.live.file() as file:
             found = statuses_for(session_of(request).user, statuses(file))
-        return pages.page(request, "queues.html", services=found)
+        return pages.page(request, "queues.html", services=found, **about(desk, place, lambda it: it.off))
 
     @router.get("/queues/{service}")
     def one(request: Request, service: str) -> Response:
