@@ -18,6 +18,8 @@ Failed handlers of timers have no letter, and messages that turned their queue o
 A group is new if its first letter in the topic is not older than ``--new-within``. The job remembers nothing between runs, so two runs
 at the same time have the same result. The topic keeps letters for 90 days. So a group is new again if it has had no letter for 90 days.
 
+With ``--cluster emea``, the letters of that cluster are grouped, too, in groups of their own: ``cluster`` names it, and is null for the namespace itself.
+
 The job changes no letter. With ``--out`` it keeps the groups as Parquet, in ``taken_at=<the run's second>``, and does not touch
 the folders of other runs.
 
@@ -27,10 +29,12 @@ Exit codes: 0 no new group, 1 a new group, 2 wrong usage, 3 Kafka unreachable.
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -39,12 +43,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import plain, span, written
+from conversations_ops.settings.given import settings_by_cluster
 from spark_jobs.reading import rows as state
+from spark_jobs.reading.clusters import Part, clusters
 from spark_jobs.reading.letters import open_letters, read_letters
 from spark_jobs.reading.parked import parked
 from spark_jobs.reading.wire import Wire
 from spark_jobs.running.arguments import argument
-from spark_jobs.running.command_line import Result, carry_out, kafka_of, parser_of
+from spark_jobs.running.command_line import Result, add_clusters, carry_out, kafka_of, parser_of
 from spark_jobs.running.snapshots import save
 
 HOUR = timedelta(hours=1)
@@ -118,30 +124,41 @@ def _next() -> Column:
 def job(spark: SparkSession, options: argparse.Namespace) -> Result:
     """Read and group letters, write the groups to ``--out``, and report them."""
     now = datetime.now(UTC)
-    wire = Wire(kafka_of(options), dict(options.option))
-    services = state.services_of(wire, options.service)
+    known = clusters(Wire(kafka_of(options), dict(options.option)), settings_by_cluster(options.cluster))
     since = None if options.since is None else now - options.since
     asked = Asked(now, options.window, options.new_within, since)
-    # Read the rows after the letters. A letter and its row are in one transaction, so no row of a letter is missed.
-    letters = read_letters(spark, wire, services).drop("key", "value", "headers").localCheckpoint()
-    rows = state.read_rows(spark, wire, services, NEEDED).localCheckpoint()
-    groups = transform(letters, rows, asked).localCheckpoint()
+    parts = known.everywhere(options.service).items()
+    groups = reduce(DataFrame.unionByName, (_groups(spark, name, part, asked) for name, part in parts))
     if options.out:
         save(groups, options.out, now)
     order = F.desc("new"), F.desc("open"), F.desc("count"), F.desc("last")
-    found = [row.asDict() for row in groups.orderBy(*order, *GROUP).collect()]
+    found = [row.asDict() for row in groups.orderBy(*order, "cluster", *GROUP).collect()]
     fresh = sum(it["new"] for it in found)
     data = {
         "groups": [plain(it) for it in found], "new": fresh, "letters": sum(it["count"] for it in found),
         "open": sum(it["open"] for it in found), "taken_at": now.isoformat(timespec="seconds"),
     }  # fmt: skip
-    return Result(data, _text(found, asked, fresh), Exit.HUMAN if fresh else Exit.FINE)
+    text = _text(found, asked, fresh, several=bool(options.cluster))
+    return Result(data, text, Exit.HUMAN if fresh else Exit.FINE)
 
 
-def _text(found: list[dict[str, Any]], asked: Asked, fresh: int) -> str:
+def _groups(spark: SparkSession, cluster: str, part: Part, asked: Asked) -> DataFrame:
+    """Read and group the letters of one cluster. The column ``cluster`` has its name; null for the namespace itself."""
+    # Read the rows after the letters. A letter and its row are in one transaction, so no row of a letter is missed.
+    letters = read_letters(spark, part.wire, part.services).drop("key", "value", "headers").localCheckpoint()
+    rows = state.read_rows(spark, part.wire, part.services, NEEDED).localCheckpoint()
+    found = transform(letters, rows, asked)
+    if cluster:
+        kafka = part.wire.kafka
+        where = shlex.join([f"--bootstrap={kafka.bootstrap}", f"--namespace={kafka.namespace}"])
+        found = found.withColumn("next", F.concat("next", F.lit(f" {where}")))
+    return found.withColumn("cluster", F.lit(cluster or None).cast("string")).localCheckpoint()
+
+
+def _text(found: list[dict[str, Any]], asked: Asked, fresh: int, *, several: bool) -> str:
     if not found:
         return "there are no dead letters"
-    names = (
+    names: tuple[str, ...] = (
         "",
         "SERVICE",
         "REASON",
@@ -155,12 +172,15 @@ def _text(found: list[dict[str, Any]], asked: Asked, fresh: int) -> str:
         "TREND",
         "LETTER",
     )
-    cells = [
+    cells: list[tuple[object, ...]] = [
         ("NEW" if it["new"] else "", it["service"], it["reason"], _raised(it), it["type"], it["contract"], it["peer"],
          f"{it['open']} of {it['count']}", it["parked_behind"], f"{written(asked.now - it['last'].astimezone(UTC))} ago",
          f"{it['recent']} after {it['before']}", it["letter"])
         for it in found
     ]  # fmt: skip
+    if several:
+        names = ("CLUSTER", *names)
+        cells = [(it["cluster"] or "here", *row) for it, row in zip(found, cells, strict=True)]
     new = f"{fresh} new within {written(asked.new_within)}"
     trend = f"TREND: number of letters in the last {written(asked.window)}, after the number in the {written(asked.window)} before that"
     return f"{as_text(names, cells)}\n{len(found)} groups, {new}. {trend}."
@@ -177,6 +197,7 @@ def parser() -> argparse.ArgumentParser:
         "conversations spark dead-letter-triage --bootstrap localhost:9092 --new-within 2h",
     )  # fmt: skip
     made.add_argument("--service", help="only letters of this service (default: all)")
+    add_clusters(made)
     made.add_argument(
         "--since", type=argument(span), metavar="SPAN", help="count letters up to this age, e.g. 7d (default: all)"
     )

@@ -53,6 +53,25 @@ class Clusters:
         ]
         return [part for part in parts if part.services]
 
+    def everywhere(self, service: str | None) -> dict[str, Part]:
+        """Return all services of each cluster, or the clusters that have one service, by the name of the cluster; empty for the namespace itself.
+
+        Raises:
+            SourceError: no cluster has the service, the namespace has no service, or a cluster does not answer.
+        """
+        wires = {"": self.home, **self.others}
+        if service is not None and not any(service in wire.catalog.services for wire in wires.values()):
+            self.home.partitions(service)
+        if service is None and not self.home.catalog.services:
+            raise SourceError(
+                f"namespace {self.home.kafka.namespace!r} has no services: 'conversations apply' makes them"
+            )
+        parts = {
+            name: Part(wire, sorted(it for it in wire.catalog.services if service in (None, it)))
+            for name, wire in wires.items()
+        }
+        return {name: part for name, part in parts.items() if part.services}
+
 
 def clusters(home: Wire, others: Mapping[str, Settings]) -> Clusters:
     """Return a namespace with other clusters. ``others`` has the settings for each, by its name; its address is in the catalog.

@@ -98,6 +98,14 @@ def test_a_route_without_a_forwarder_is_the_first_cause_of_its_services(nights: 
     assert [(it["cluster"], it["service"]) for it in told["services"]] == [(None, "asker"), ("emea", "fragile")]
     assert [(it["from"], it["to"]) for it in told["routes"]] == [(None, "emea"), ("emea", "home")]
     assert told["unread_clusters"] == told["unread_routes"] == {}
+    code, told = nights.home("transmission", "list", *EMEA)
+    assert (code, {(it["at"], it["service"], it["cluster"]) for it in told["transmissions"]}) == (
+        0,
+        {(None, "asker", "emea")},
+    )
+    assert (told["total"], told["unread_clusters"]) == (ENTRIES, {})
+    assert nights.home("transmission", "list", "--service", "fragile", *EMEA)[1]["total"] == 0
+    assert nights.home("transmission", "list", "--service", "fragile")[0] == 2, "without the option, it is not known"
     text = nights.home.text("status", *EMEA).splitlines()
     assert text[0].split("\t")[:2] == ["CLUSTER", "SERVICE"]
     assert [line.split("\t")[:2] for line in text[1:3]] == [["here", "asker"], ["emea", "fragile"]]
@@ -275,6 +283,9 @@ def test_a_cluster_that_does_not_answer_is_named_and_the_others_are_shown(nights
     assert [it["cause"] for it in told["causes"]][:1] == ["cluster-away"]
     assert list(told["unread_clusters"]) == ["emea"]
     assert "emea cannot be looked at: " in nights.home.text("status", *EMEA)
+    code, told = nights.home("transmission", "list", *EMEA)
+    assert (code, [it["at"] for it in told["transmissions"]], list(told["unread_clusters"])) == (3, [None], ["emea"])
+    assert "away since" in told["transmissions"][0]["reason"]
 
 
 def test_the_console_says_what_it_cannot_read(nights: Nights, desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,9 +16,9 @@ from conversations.kafka.clients import make_producer
 from conversations.kafka.forwarder import Forwarder
 from conversations.protocol.envelope import HEADER_NAME
 from conversations.protocol.integrity import CRC, checksum
-from conversations.protocol.topics import QUEUE, service_topic
+from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
 from conversations_ops.broker import EmbeddedBroker
-from spark_jobs import delivery_audit
+from spark_jobs import dead_letter_triage, delivery_audit
 from spark_jobs.errors import SourceError
 from spark_jobs.reading.dialogs import in_order, read_dialogs
 from tests.chaos.checker.reader import read
@@ -83,6 +84,45 @@ def test_the_audit_spans_both_clusters(
     code, said = audited(capsys, here, "--cluster", "emea", "--service", "asker")
     assert code == 1
     assert said["by_name"] == {"number-twice": 1}, f"{whole} is found, and {damaged} is discarded"
+
+
+def test_triage_groups_the_letters_of_both_clusters(
+    spark: SparkSession, clusters: tuple[Kafka, Kafka], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = clusters
+    foreign(here, "asker", 1)
+    foreign(there, "answerer", 2)
+    where = ["--bootstrap", here.bootstrap, "--namespace", here.namespace]
+
+    def triaged(*more: str) -> tuple[int, list[tuple[str | None, str, int]], dict[str, Any]]:
+        code = dead_letter_triage.main([*where, "--json", *more])
+        told = json.loads(capsys.readouterr().out)
+        return code, [(it["cluster"], it["service"], it["count"]) for it in told.get("groups", [])], told
+
+    assert triaged()[:2] == (1, [(None, "asker", 1)])
+    out = str(tmp_path / "groups")
+    code, found, told = triaged("--cluster", "emea", "--out", out)
+    assert (code, found) == (1, [("emea", "answerer", 2), (None, "asker", 1)])
+    assert (told["letters"], told["open"], told["new"]) == (3, 3, 2)
+    assert told["groups"][0]["next"] == (
+        f"conversations dead-letters list answerer --detached --bootstrap={there.bootstrap} --namespace={there.namespace}"
+    )
+    assert told["groups"][1]["next"] == "conversations dead-letters list asker --detached"
+    assert {row.cluster for row in spark.read.parquet(out).collect()} == {"emea", None}
+    assert triaged("--cluster", "emea", "--service", "answerer")[:2] == (1, [("emea", "answerer", 2)])
+    assert triaged("--cluster", "emea", "--service", "nobody")[0] == 2
+    assert triaged("--service", "answerer")[0] == 2, "without the option, the service is not known"
+    assert dead_letter_triage.main([*where, "--cluster", "emea"]) == 1
+    names, first, second, *_ = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in (names, first, second)] == ["CLUSTER", "emea", "here"]
+
+
+def foreign(kafka: Kafka, service: str, count: int) -> None:
+    """Write records of another tool into the dead letters of a service."""
+    producer = make_producer(kafka, {})
+    for _ in range(count):
+        producer.produce(service_topic(kafka.namespace, service, DEAD_LETTER), b"of another tool", b"k", 0)
+    assert producer.flush(30) == 0
 
 
 def planted(there: Kafka) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from conversations.protocol.retransmission import tries
 from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
-from conversations_ops.cli.transmission import _text
+from conversations_ops.cli.transmission import Part, Waits, _text
 from conversations_ops.operate.queues import Queue
 from conversations_ops.operate.transmissions import NOT_KEPT, Transmission
 from conversations_ops.read_model.derived import derive
@@ -76,8 +76,13 @@ def test_what_another_cluster_has_not_acknowledged_is_listed_with_its_tries(file
     assert list(of.first) == [first, second]
     assert transmissions_of(file, KAFKA.namespace, first.own[:16], "other", 10) is None
     assert transmissions(file, KAFKA.namespace, "there", 10).total == 0
-    text = _text(found, ["why"], KAFKA, first.sent_at + 20 * SECOND)
+    part = Part("", [Waits(it, "why") for it in found.first], found.total)
+    text = _text([part], KAFKA, first.sent_at + 20 * SECOND)
     assert text.endswith("1 envelope not acknowledged, the oldest for 20s; 1 more (--limit lists more)")
+    assert text.startswith("DIALOG\t")
+    lines = _text([part, part._replace(cluster="emea")], KAFKA, first.sent_at + 20 * SECOND, several=True).splitlines()
+    assert [line.split("\t")[0] for line in lines[:3]] == ["CLUSTER", "here", "emea"]
+    assert lines[3] == "2 envelopes not acknowledged, the oldest for 20s; 2 more (--limit lists more)"
 
 
 def test_what_its_destination_does_not_take_is_listed(file: File) -> None:
