@@ -254,6 +254,11 @@ def test_why_looks_at_both_sides_and_its_command_is_for_the_right_cluster(nights
     fine = next(it for it in told["routes"] if it["from"] is None)
     assert (fine["forwarded"], fine["down"], fine["not_carried"]) == ([0, 1], None, 0)
     assert next(it["not_carried"] for it in told["routes"] if it["from"] == "emea") == 0
+    code, listed = nights.home("dialogs", "list", "--with-pending", *EMEA)
+    assert (code, [(it["cluster"], it["service"]) for it in listed["dialogs"]]) == (0, [("emea", "fragile")])
+    assert nights.home("dialogs", "list", "fragile")[0] == 2, "without the option, it is not known"
+    lines = nights.home.text("dialogs", "list", *EMEA).splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["CLUSTER", "here", "emea"]
     (next_one,) = (it["next"] for it in told["services"] if it["service"] == "fragile")
     assert "ValueError" in CliRunner().invoke(app, shlex.split(next_one)[1:]).stdout
     (nights.home.out / "mended").write_text("")
@@ -286,6 +291,8 @@ def test_a_cluster_that_does_not_answer_is_named_and_the_others_are_shown(nights
     code, told = nights.home("transmission", "list", *EMEA)
     assert (code, [it["at"] for it in told["transmissions"]], list(told["unread_clusters"])) == (3, [None], ["emea"])
     assert "away since" in told["transmissions"][0]["reason"]
+    code, told = nights.home("dialogs", "list", *EMEA)
+    assert (code, {it["cluster"] for it in told["dialogs"]}, list(told["unread_clusters"])) == (3, {None}, ["emea"])
 
 
 def test_the_console_says_what_it_cannot_read(nights: Nights, desk: Desk) -> None:

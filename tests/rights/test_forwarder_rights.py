@@ -4,8 +4,9 @@ One broker plays both clusters: each has its own namespace.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import time_ns
 from uuid import uuid4
 
@@ -21,15 +22,25 @@ from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.routes import Cluster
-from conversations.protocol.topics import events_topic, transmission_topic
+from conversations.protocol.topics import catalog_topic, events_topic, transmission_topic
 from conversations_ops.operate.events import told
+from conversations_ops.operate.rights import Right as Printed
 from conversations_ops.operate.rights import rights_of, rights_to
+from conversations_ops.read_model.file import File
+from conversations_ops.why.routes import routes_of
 from tests.rights.support.authorizing_kafka import GuardedBroker, Right
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
 USER = "stranger"
 CREDIT, LOANS = ServiceDeclaration("credit"), ServiceDeclaration("loans")
+
+
+def as_rights(printed: Iterable[Printed]) -> list[Right]:
+    return [
+        (it.operation, it.resource.upper().replace("-", "_"), it.name + ("*" if it.pattern == "PREFIXED" else ""))
+        for it in dict.fromkeys(printed)
+    ]
 
 
 class Two:
@@ -50,10 +61,7 @@ class Two:
         found = [
             *rights_of("forwarder", here, LOANS), *rights_to("forwarder", here, ["emea"]), *rights_of("forwarder-there", there, CREDIT)
         ]  # fmt: skip
-        return [
-            (it.operation, it.resource.upper().replace("-", "_"), it.name + ("*" if it.pattern == "PREFIXED" else ""))
-            for it in dict.fromkeys(found)
-        ]
+        return as_rights(found)
 
     def transmit(self) -> None:
         """Write an envelope for the other cluster, as a worker does."""
@@ -115,3 +123,36 @@ def test_the_printed_rights_of_a_forwarder_are_enough_and_each_is_needed(guarded
         guarded_broker.grant(USER, [right])
     two.carry()
     guarded_broker.take_away(USER, rights)
+
+
+def test_an_operator_of_both_clusters_needs_its_rights(guarded_broker: GuardedBroker, tmp_path: Path) -> None:
+    """Without READ on a topic, nobody knows what is not carried; without the group, nobody knows whether a forwarder runs."""
+    two = Two(guarded_broker)
+    two.transmit()
+    here, there = (guarded_broker.secured(USER, it.namespace) for it in (two.here, two.there))
+    catalogs: list[Right] = [("READ", "TOPIC", catalog_topic(it.namespace)) for it in (here, there)]
+    rights = as_rights(
+        [*rights_to("operator", here.namespace, ["emea"]), *rights_to("operator", there.namespace, ["home"])]
+    )
+    assert len(rights) == 6
+
+    def look() -> list[int | None]:
+        found = []
+        with File(tmp_path / "model.sqlite") as file:
+            for kafka, other in ((here, there), (there, here)):
+                (route,) = routes_of(kafka, file, lambda _name, _peers, other=other: other, time_ns() // 1_000)  # type: ignore[misc]
+                found.append(route.not_carried)
+        return found
+
+    guarded_broker.grant(USER, [*catalogs, *rights])
+    assert look() == [1, 0]
+    for right in rights:
+        guarded_broker.take_away(USER, [right])
+        if right[1] == "GROUP":
+            with pytest.raises(LogError, match="cannot be described"):
+                look()
+        else:
+            assert (right, None in look()) == (right, True)
+        guarded_broker.grant(USER, [right])
+    assert look() == [1, 0]
+    guarded_broker.take_away(USER, [*catalogs, *rights])

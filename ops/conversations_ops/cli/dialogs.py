@@ -19,7 +19,7 @@ from conversations.protocol.states import State
 from conversations_ops.cli import completion, left_letters, one_dialog
 from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.changes import DryRun, Reason, Wait, announce, check_reason
-from conversations_ops.cli.clusters import AlsoAt, clusters_of
+from conversations_ops.cli.clusters import HERE, AlsoAt, clusters_of, everywhere, exit_for, unread_fields, unread_lines
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.one_side import Id, SideName, answering, chosen, id_of, sides_of
 from conversations_ops.cli.option_errors import about_option
@@ -33,7 +33,7 @@ from conversations_ops.operate.dialog_ends import NAMES, Ending, check, finish
 from conversations_ops.operate.dialogs import STATES, Selector, Side
 from conversations_ops.operate.open_letters import Request
 from conversations_ops.printable import counted
-from conversations_ops.read_model.dialogs import both_sides, known_sides, listed
+from conversations_ops.read_model.dialogs import Listed, both_sides, known_sides, listed
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.letters import Kept, letters_of
 from conversations_ops.read_model.services import chosen as known
@@ -80,6 +80,7 @@ def list_dialogs(
         bool, typer.Option("--all", help="List also closed sides, as long as their tombstones are kept.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="List at most so many sides, the oldest dialogs first.")] = 100,
+    cluster: AlsoAt = None,
     as_json: Json = False,
 ) -> None:
     """List the open sides of dialogs, with their numbers, what waits, and when their lifetime ends.
@@ -87,11 +88,14 @@ def list_dialogs(
     SENT, ACKED, ACCEPTED and HANDLED count envelopes: sent by this side, acknowledged by the peer, accepted from the peer, and handled.
     A closed side has fewer facts, because its tombstone does not know its contract and its peer.
 
+    With --cluster, the sides on that cluster are listed, too, up to --limit sides of each cluster.
+
     \b
     Examples:
       conversations dialogs list orders --with-pending
       conversations dialogs list --peer bank --older-than 1d
       conversations dialogs list orders --state error --json | jq -r '.dialogs[].conversation'
+      conversations dialogs list --with-pending --cluster emea
       conversations dialogs list shop.orders:service --all
     """
     if target and service:
@@ -99,19 +103,26 @@ def list_dialogs(
     wanted = Selector(contract, _state(state), peer, pending, _span(older_than), every)
     kafka = kafka_of(context)
     with failures(as_json=as_json):
-        name = _named(target or service)
-        with read_model(kafka) as file:
-            known(kafka, file, name)
-            shown, total = listed(file, kafka.namespace, name, wanted, limit)
+        name, others = _named(target or service), clusters_of(kafka, cluster or ())
+
+        def look(_: str, at: Kafka) -> Listed:
+            with read_model(at) as file:
+                known(at, file, name)
+                return listed(file, at.namespace, name, wanted, limit)
+
+        found, unread = everywhere(kafka, others, look)
+    shown = [(at, it) for at, part in found.items() for it in part.first]
+    total = sum(it.total for it in found.values())
     if as_json:
-        show({"dialogs": [one_dialog.plain(it) for it in shown], "total": total}, "", as_json=True)
-        return
-    if not total:
-        show({}, "no dialog fits" if wanted != Selector() else "no dialog is open", as_json=False)
-        return
-    show({}, _table(shown), as_json=False)
-    if rest := total - len(shown):
-        typer.echo(f"{counted(rest, 'more side')} (--limit lists more)", err=True)
+        plain = [{"cluster": at or None, **one_dialog.plain(it)} for at, it in shown]
+        show({"dialogs": plain, "total": total, "unread_clusters": unread_fields(unread)}, "", as_json=True)
+    else:
+        nothing = "no dialog fits" if wanted != Selector() else "no dialog is open"
+        lines = [_table(shown, several=bool(others)) if shown else nothing, *unread_lines(unread)]
+        show({}, "\n".join(lines), as_json=False)
+        if rest := total - len(shown):
+            typer.echo(f"{counted(rest, 'more side')} (--limit lists more)", err=True)
+    exit_for(unread)
 
 
 @app.command("show", epilog=EXIT_CODES, cls=Command)
@@ -373,17 +384,19 @@ HEADERS = (
 )  # fmt: skip
 
 
-def _table(found: Sequence[Side]) -> str:
+def _table(found: Sequence[tuple[str, Side]], *, several: bool) -> str:
+    """Write sides with the names of their clusters; the names are shown if ``several`` clusters were looked at."""
     now = time.time()
     rows = [
         (
-            it.name, one_dialog.word(it), it.service, it.contract, it.peer, STATES[it.state], it.sent,
+            *((cluster or HERE,) if several else ()), it.name, one_dialog.word(it), it.service, it.contract, it.peer, STATES[it.state], it.sent,
             "" if it.closed else it.acknowledged, it.accepted, it.handled, _waits(it),
             "" if it.lifetime_ends is None else ahead(it.lifetime_ends, now), one_dialog.error(it),
         )
-        for it in found
+        for cluster, it in found
     ]  # fmt: skip
-    return as_text(HEADERS, rows, whole=("DIALOG", "SIDE", "LIFETIME ENDS"))
+    headers = ("CLUSTER", *HEADERS) if several else HEADERS
+    return as_text(headers, rows, whole=("CLUSTER", "DIALOG", "SIDE", "LIFETIME ENDS"))
 
 
 def _waits(it: Side) -> str:

@@ -14,10 +14,19 @@ import typer
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.clusters import HERE, AlsoAt, There, complete_at, there_of
+from conversations_ops.cli.clusters import (
+    HERE,
+    AlsoAt,
+    There,
+    complete_at,
+    exit_for,
+    there_of,
+    unread_fields,
+    unread_lines,
+)
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
-from conversations_ops.console.exit_codes import Exit, code_of
+from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import clock_of, moment, written
 from conversations_ops.printable import one_line
@@ -41,7 +50,7 @@ class _Look(NamedTuple):
     """Its name; empty for the cluster of ``--bootstrap``."""
     services: Sequence[Status] = ()
     routes: Sequence[Route] = ()
-    failure: Exception | None = None
+    failure: LogError | None = None
     """Why it cannot be looked at; None if it can."""
     without_routes: str = ""
     """Why its routes cannot be looked at; empty if they can."""
@@ -96,9 +105,7 @@ def status(
     _show(context, found, others, as_json=as_json)
     if any(it.needs_person for it in found):
         raise typer.Exit(Exit.HUMAN)
-    for it in found:
-        if it.failure is not None:
-            raise typer.Exit(code_of(it.failure))
+    exit_for({it.cluster: it.failure for it in found if it.failure is not None})
 
 
 def _look(kafka: Kafka, others: Mapping[str, There]) -> list[_Look]:
@@ -154,16 +161,16 @@ def _show(context: typer.Context, found: Sequence[_Look], others: Mapping[str, T
         for it in look.services
     ]
     routes = [_plain_route(look, route, ready(look, _mend(route))) for look in found for route in look.routes]
-    unread = {look.cluster: str(look.failure) for look in found if look.failure is not None}
+    unread = {look.cluster: look.failure for look in found if look.failure is not None}
     hidden = {look.cluster or HERE: look.without_routes for look in found if look.without_routes}
     person = dict.fromkeys(
         command for look in found for it in look.services if it.needs_person and (command := ready(look, next_command(it)))
     )  # fmt: skip
     text = _text(found, time.time_ns() // 1_000, several=bool(others))
-    lines = [text, *(one_line(f"{name} cannot be looked at: {why}") for name, why in unread.items())]
+    lines = [text, *unread_lines(unread)]
     lines += [one_line(f"the routes of {name} cannot be looked at: {why}") for name, why in hidden.items()]
     lines += [one_line(f"next: {command}") for command in person]
-    data = {"services": services, "routes": routes, "unread_clusters": unread, "unread_routes": hidden}
+    data = {"services": services, "routes": routes, "unread_clusters": unread_fields(unread), "unread_routes": hidden}
     show(data, "\n".join(lines), as_json=as_json)
 
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, NamedTuple
 
 import typer
 
 from conversations.config import Kafka
-from conversations.errors import DeclarationError, LogError
 from conversations_ops.cli import completion
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.clusters import HERE, AlsoAt, clusters_of
+from conversations_ops.cli.clusters import HERE, AlsoAt, clusters_of, everywhere, exit_for, unread_fields, unread_lines
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.one_side import answering, id_of
 from conversations_ops.cli.output import Json, show
-from conversations_ops.console.exit_codes import EXIT_CODES, code_of
+from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import clock_of, moment, written
 from conversations_ops.operate.dialogs import not_known
 from conversations_ops.operate.transmissions import NOT_KEPT, Transmission
-from conversations_ops.printable import counted, one_line, side_word
+from conversations_ops.printable import counted, side_word
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.services import chosen
 from conversations_ops.read_model.transmissions import transmissions, transmissions_of
@@ -75,19 +74,23 @@ def list_transmissions(
     own = id_of(dialog) if dialog else b""
     kafka = kafka_of(context)
     with answering(as_json):
-        places = {"": kafka, **clusters_of(kafka, cluster or ())}
+        others = clusters_of(kafka, cluster or ())
         now = time.time_ns() // 1_000
-        parts, unread = _parts(places, own, service, limit, now)
+
+        def look(name: str, at: Kafka) -> Part:
+            with read_model(at) as file:
+                return _part(name, at, file, own, service, limit, now)
+
+        found, unread = everywhere(kafka, others, look)
+        parts = list(found.values())
         if as_json:
             listed = [_plain(it, part.cluster) for part in parts for it in part.waits]
             data = {"transmissions": listed, "total": sum(it.total for it in parts)}
-            show({**data, "unread_clusters": {name: str(why) for name, why in unread.items()}}, "", as_json=True)
+            show({**data, "unread_clusters": unread_fields(unread)}, "", as_json=True)
         else:
-            lines = [_text(parts, kafka, now, several=len(places) > 1)]
-            lines += [one_line(f"{name} cannot be looked at: {why}") for name, why in unread.items()]
+            lines = [_text(parts, kafka, now, several=bool(others)), *unread_lines(unread)]
             show({}, "\n".join(lines), as_json=False)
-    for error in unread.values():
-        raise typer.Exit(code_of(error))
+    exit_for(unread)
 
 
 class Waits(NamedTuple):
@@ -107,34 +110,6 @@ class Part(NamedTuple):
     waits: Sequence[Waits]
     total: int
     """Number of all envelopes that meet the conditions."""
-
-
-def _parts(
-    places: Mapping[str, Kafka], own: bytes, service: str, limit: int, now: int
-) -> tuple[list[Part], dict[str, LogError]]:
-    """Look at each cluster. Return what waits there, and the clusters that cannot be read, with the reasons.
-
-    Raises:
-        LookupError: no cluster knows the dialog.
-        DeclarationError: no cluster has the service.
-        LogError: this cluster cannot be read.
-    """
-    parts: list[Part] = []
-    unread: dict[str, LogError] = {}
-    unknown: Exception | None = None
-    for name, kafka in places.items():
-        try:
-            with read_model(kafka) as file:
-                parts.append(_part(name, kafka, file, own, service, limit, now))
-        except (LookupError, DeclarationError) as error:
-            unknown = unknown or error
-        except LogError as error:
-            if not name:
-                raise
-            unread[name] = error
-    if not parts and unknown is not None:
-        raise unknown
-    return parts, unread
 
 
 def _part(cluster: str, kafka: Kafka, file: File, own: bytes, service: str, limit: int, now: int) -> Part:

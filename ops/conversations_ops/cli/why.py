@@ -12,11 +12,19 @@ from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations_ops.cli import completion
 from conversations_ops.cli.catching_up import read_model
-from conversations_ops.cli.clusters import AlsoAt, There, complete_at, there_of
+from conversations_ops.cli.clusters import (
+    AlsoAt,
+    complete_at,
+    everywhere,
+    exit_for,
+    there_of,
+    unread_fields,
+    unread_lines,
+)
 from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.one_side import answering, id_or_none
 from conversations_ops.cli.output import Json, show
-from conversations_ops.console.exit_codes import Exit, code_of
+from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.times import ahead, moment
 from conversations_ops.printable import counted, one_line
 from conversations_ops.read_model.file import File
@@ -64,14 +72,14 @@ def why(context: typer.Context, about: About, cluster: AlsoAt = None, as_json: J
     kafka, own = kafka_of(context), id_or_none(about)
     with answering(as_json):
         others = there_of(kafka, cluster or ())
-        told, unread = _look(kafka, others, about, own)
+        told, unread = _look(kafka, {name: it.kafka for name, it in others.items()}, about, own)
         told = told._replace(
             causes=[it._replace(next=complete_at(context, it.next, it.cluster, others)) for it in told.causes]
         )
         command = next_command(told.causes)
         data = {
             told.kind: told.name, "headline": told.headline, "causes": [_plain(it) for it in told.causes], "next": command or None,
-            "unread_clusters": {name: str(error) for name, error in unread.items()},
+            "unread_clusters": unread_fields(unread),
         }  # fmt: skip
         lines = [
             f"{told.name}  {told.headline}",
@@ -79,14 +87,13 @@ def why(context: typer.Context, about: About, cluster: AlsoAt = None, as_json: J
         ]
         if not told.causes:
             lines.append(f"  nothing stalls{told.otherwise}")
-        lines += [f"  {name} cannot be looked at: {error}" for name, error in unread.items()]
+        lines += [f"  {line}" for line in unread_lines(unread)]
         if command:
             lines.append(f"next: {command}")
         show(data, "\n".join(map(one_line, lines)), as_json=as_json)
     if any(it.needs_person for it in told.causes):
         raise typer.Exit(Exit.HUMAN)
-    for error in unread.values():
-        raise typer.Exit(code_of(error))
+    exit_for(unread)
 
 
 class _Told(NamedTuple):
@@ -98,36 +105,31 @@ class _Told(NamedTuple):
 
 
 def _look(
-    kafka: Kafka, others: Mapping[str, There], about: str, own: bytes | None
+    kafka: Kafka, others: Mapping[str, Kafka], about: str, own: bytes | None
 ) -> tuple[_Told, dict[str, LogError]]:
-    """Look at this cluster and at the other ones. Return what is told, and the clusters that cannot be read, with the reasons.
+    """Look at each cluster. Return what is told, and the clusters that cannot be read, with the reasons.
 
     Raises:
         LookupError: no cluster knows the dialog or the service.
         LogError: this cluster cannot be read.
     """
-    found: dict[str, Facts] = {}
-    told: dict[str, _Told] = {}
-    there: dict[str, list[str]] = {}
-    unknown: LookupError | None = None
-    unread: dict[str, LogError] = {}
-    for name, at in {"": kafka, **{name: it.kafka for name, it in others.items()}}.items():
-        try:
+    if own is None:
+
+        def of_service(name: str, at: Kafka) -> _Told:
             with read_model(at) as file:
-                there[name] = service_names(file)
-                if own is None:
-                    told[name] = _about_service(at, file, about, name)
-                else:
-                    found[name] = facts_of(at, file, own)
-        except LookupError as error:
-            unknown = unknown or error
-        except LogError as error:
-            if not name:
-                raise
-            unread[name] = error
-    if not found and not told and unknown is not None:
-        raise unknown
-    return (_about_dialog(found, there) if found else next(iter(told.values()))), unread
+                return _about_service(at, file, about, name)
+
+        told, unread = everywhere(kafka, others, of_service)
+        return next(iter(told.values())), unread
+    services: dict[str, list[str]] = {}
+
+    def of_dialog(name: str, at: Kafka) -> Facts:
+        with read_model(at) as file:
+            services[name] = service_names(file)
+            return facts_of(at, file, own)
+
+    facts, unread = everywhere(kafka, others, of_dialog)
+    return _about_dialog(facts, services), unread
 
 
 def _about_dialog(facts: Mapping[str, Facts], services: Mapping[str, Sequence[str]]) -> _Told:

@@ -92,7 +92,7 @@ def test_a_side_has_its_numbers_and_all_that_waits(sim: Simulation) -> None:
     data = plain(it)
     assert (data["side"], data["state"], data["parked"]["records"]) == ("target", "conversing", 2)
     assert data["waits_for"][0]["deadline"] == data["deadline"]
-    (_, line) = _table([it]).splitlines()
+    (_, line) = _table([("", it)], several=False).splitlines()
     cells = dict(zip(HEADERS, line.split("\t"), strict=True))
     assert (cells["ACCEPTED"], cells["HANDLED"], cells["WAITS"]) == ("3", "1", "held 2, parked 2")
 

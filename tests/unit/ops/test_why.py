@@ -10,12 +10,14 @@ import pytest
 import typer
 
 from conversations import Kafka
+from conversations.errors import KafkaUnreachable
 from conversations.protocol.command import Failed
 from conversations.protocol.parked import Parked
 from conversations.protocol.states import State
 from conversations_ops.cli.app import app
-from conversations_ops.cli.clusters import There, complete_at
+from conversations_ops.cli.clusters import There, complete_at, everywhere, exit_for, unread_lines
 from conversations_ops.cli.kafka_options import Options, complete
+from conversations_ops.console.exit_codes import Exit
 from conversations_ops.operate.dialogs import Closed, Pile, Side, Waits, queue_up
 from conversations_ops.operate.queues import Queue
 from conversations_ops.read_model.letters import Group, Reasons
@@ -392,6 +394,41 @@ def test_a_printed_command_for_another_cluster_has_the_options_of_that_cluster()
     assert complete_at(context, "kafka-acls.sh --add", "emea", {"emea": There(emea, "")}) == "kafka-acls.sh --add"
     own = typer.Context(typer.main.get_command(app), obj=Options("h:1", "shop", "mine", [], {"bootstrap"}))
     assert complete_at(own, line, "emea", {"emea": There(emea, "")}) == f"{where} --settings=", "the login is for here"
+
+
+def test_a_cluster_that_cannot_be_read_hides_no_other_one() -> None:
+    emea, apac = Kafka("kafka.emea:9092"), Kafka("kafka.apac:9092")
+
+    def look(name: str, at: Kafka) -> str:
+        if name == "emea":
+            raise KafkaUnreachable("kafka.emea:9092", "no broker answers")
+        if name == "apac":
+            raise LookupError("no such dialog")
+        return at.bootstrap
+
+    found, unread = everywhere(KAFKA, {"emea": emea, "apac": apac}, look)
+    assert found == {"": KAFKA.bootstrap}
+    (line,) = unread_lines(unread)
+    assert line.startswith("emea cannot be looked at: ")
+    assert "no broker answers" in line
+    with pytest.raises(typer.Exit) as ended:
+        exit_for(unread)
+    assert ended.value.exit_code == Exit.UNREACHABLE
+    exit_for({})
+
+
+def test_what_no_cluster_knows_is_told_as_this_one_tells_it() -> None:
+    def look(name: str, at: Kafka) -> str:
+        raise LookupError(f"{at.bootstrap} does not know it")
+
+    with pytest.raises(LookupError, match="localhost:9092 does not know it"):
+        everywhere(KAFKA, {"emea": Kafka("kafka.emea:9092")}, look)
+
+    def away(name: str, at: Kafka) -> str:
+        raise KafkaUnreachable("kafka.emea:9092", "no broker answers")
+
+    with pytest.raises(KafkaUnreachable):
+        everywhere(KAFKA, {}, away)
 
 
 def test_the_page_has_all_causes_in_their_order() -> None:
