@@ -28,7 +28,7 @@ from conversations_ops.cli.kafka_options import Command, kafka_of
 from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.console.tables import as_text
-from conversations_ops.console.times import clock_of, moment, written
+from conversations_ops.console.times import clock_of, moment, next_try, written
 from conversations_ops.printable import one_line
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.services import service_names
@@ -205,7 +205,7 @@ def _row(it: Status, now: int, clock: Clock) -> Sequence[object]:
 
 
 def _route_row(it: Route, now: int, clock: Clock) -> Sequence[object]:
-    again = "" if it.next_try is None else f"in {written(timedelta(microseconds=it.next_try - now))}"
+    again = next_try(it.next_try, now).removeprefix("next try ")
     forwarded = f"{len(it.way.carried)} of {it.way.partitions}"
     return it.way.cluster, forwarded, it.unacknowledged, again, counted_most(it.not_carried), condition(it, clock)
 
