@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from importlib.metadata import version as installed
 
-import confluent_kafka
 import typer
 
 from conversations.form import is_compiled, told
@@ -34,9 +33,7 @@ def version(as_json: Json = False) -> None:
         "version": installed(DISTRIBUTION),
         "form": "compiled" if is_compiled() else "python",
         "python": platform.python_version(),
-        "librdkafka": confluent_kafka.libversion()[0],
+        "confluent_kafka": installed("confluent-kafka"),
     }
-    text = (
-        f"{DISTRIBUTION} {plain['version']}\nform: {told()}\nPython {plain['python']}, librdkafka {plain['librdkafka']}"
-    )
+    text = f"{DISTRIBUTION} {plain['version']}\nform: {told()}\nPython {plain['python']}, confluent-kafka {plain['confluent_kafka']}"
     show(plain, text, as_json=as_json)
