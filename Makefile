@@ -68,7 +68,7 @@ bench: $(STAMP) ## Measure throughput, latency and sizes; fill docs/performance.
 mutate: $(STAMP) ## Remove each guard in a copy: exactly its test must fail (half an hour)
 	$(BIN)/python -m tests.mutations
 
-compile: $(STAMP) ## Compile the hot path for this checkout with mypyc, which makes it about twice as fast (minutes; needs a C compiler)
+compile: $(STAMP) ## Compile the hot path for this checkout with mypyc, which makes it faster (minutes; needs a C compiler)
 	$(BIN)/python wheels/build.py
 
 wheels: $(STAMP) ## Build the Python wheel, and the compiled one for this Python and this platform, into dist/

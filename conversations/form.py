@@ -45,7 +45,7 @@ def told() -> str:
         return f"compiled by mypyc ({PURE}=1 runs the Python form)"
     if os.environ.get(PURE):
         return f"Python, as {PURE} is set"
-    return "Python (a compiled form is about twice as fast: docs/performance.md)"
+    return "Python (the compiled form is faster: make compile, or a compiled wheel)"
 
 
 def choose() -> None:

@@ -1271,6 +1271,10 @@ MUTATIONS = (
         "tests/simulation/test_pieces.py::test_a_client_that_dies_among_the_pieces_leaves_nothing",
     ),
     Mutation(
+        "580-a-changed-source-runs-as-it-was-compiled",
+        "tests/architecture/test_compiled.py::test_the_digest_is_of_names_and_bytes",
+    ),
+    Mutation(
         "559-a-new-route-is-not-looked-up",
         "tests/simulation/test_two_clusters.py::test_the_first_dialog_over_a_new_route_is_transmitted_again",
     ),
