@@ -88,14 +88,15 @@ class Limits:
     step_bytes: int = setting(
         32_000_000, Unit.BYTES, "A step that has read this many bytes reads no further records. A step that has written this many bytes starts no further work. A transaction may have twice as many bytes as this limit, plus the records of the last item.",
     )  # fmt: skip
+    flow_bytes: int = setting(
+        4_000_000, Unit.BYTES, "Bytes of fragments that a step transmits, and of large records that it reads. Further ones wait for the next steps, so that a large message does not hold up other dialogs.",
+    )  # fmt: skip
     waiting_bytes: int = setting(
         64_000_000, Unit.BYTES, "Maximum bytes of waiting rows per partition. Above the limit, the partition stops reading its queue until the bytes are less than half of the limit.",
     )  # fmt: skip
     parked_messages: int = setting(
-        10_000,
-        Unit.NUMBER,
-        "Maximum number of messages of a dialog that wait behind a failed message. If there are more, the dialog breaks.",
-    )
+        10_000, Unit.NUMBER, "Maximum number of messages of a dialog that wait behind a failed message. If there are more, the dialog breaks.",
+    )  # fmt: skip
     parked_bytes: int = setting(
         64_000_000,
         Unit.BYTES,

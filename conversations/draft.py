@@ -71,6 +71,9 @@ class Room(Protocol):
     def is_clogged(self, party: Party) -> bool:
         """Return True if the party cannot send now, because its destination accepts no records and the delayed bytes are at a limit."""
 
+    def is_stopped(self, party: Party) -> bool:
+        """Return True if the destination of a party takes nothing now. If not, its delayed envelopes leave with the next steps."""
+
     @property
     def now(self) -> int:
         """Time of the step in microseconds since the epoch."""

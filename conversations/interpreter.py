@@ -1,11 +1,17 @@
-"""Settings of Python's cyclic garbage collector for a process that only runs workers or a forwarder."""
+"""Settings of Python's cyclic garbage collector, and of the allocator below it, for a process that only runs workers or a forwarder."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 
 YOUNGEST = 50_000
 """Number of new objects after which the collector runs. One step makes about as many objects. Python's default is 700."""
+
+LARGE = 256 * 1024
+"""Bytes from which on the allocator asks the system for memory of its own, and gives it back as soon as it is free."""
+_MMAP_THRESHOLD = -3
+"""Number of this option of glibc's ``mallopt``."""
 
 
 def relax() -> None:
@@ -18,3 +24,15 @@ def relax() -> None:
     gc.collect()
     gc.freeze()  # the modules loaded so far stay until the process ends; the collector skips them from now on
     gc.set_threshold(YOUNGEST, 20, 50)
+    give_back()
+
+
+def give_back() -> None:
+    """Let the allocator give the memory of large values back to the system at once.
+
+    By default glibc raises its threshold for that up to 32 MB, as soon as such a value was freed. Then the fragments of large messages, from several threads,
+    stay in its heaps, and a process keeps hundreds of megabytes. Another allocator ignores this.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, LARGE)

@@ -24,6 +24,8 @@ PREFERRED = {
     # With many partitions, the default of 100,000 makes librdkafka pause its fetches for a second at a time.
     "queued.min.messages": 200_000,
     "fetch.queue.backoff.ms": 10,
+    # Records of all partitions wait in one queue of the client, so a small record waits for all bytes that were fetched before it.
+    "queued.max.messages.kbytes": 8_192,
 }
 # enable.partition.eof reports the end of a partition. Without this report, nobody knows that only transaction markers follow.
 SAFE = {"isolation.level": "read_committed", "enable.partition.eof": True}
@@ -34,7 +36,13 @@ PROTOCOLS = {
     "classic": {"group.protocol": "classic", "partition.assignment.strategy": "cooperative-sticky"},
 }
 SLICE = 32
-"""Number of records in the first slice of a poll, and the minimum for later slices. 32 records have at most 48 MB."""
+"""Number of records in the first slice of a poll, and the minimum for later slices."""
+LARGE = 100_000
+"""Bytes from which on a record is large."""
+LARGE_SLICE = 4
+"""Number of records in a slice after a large one. Large records mostly follow each other."""
+LARGE_BYTES = 4_000_000
+"""Bytes of large records after which a poll takes no more, so that they do not hold up the small ones of other partitions."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the ends of the open partitions."""
 _failed = Message.error
@@ -328,16 +336,21 @@ def more(consumer: Consumer, first: Message, limit: int, size: int) -> list[Mess
     """Take the records that have arrived, in slices. The size of a slice is known only when its records are decompressed in memory.
 
     The first slice has at most ``SLICE`` records. For a later slice, the maximum is the number of records of average size
-    that fit into the rest of ``size``. This maximum is at least ``SLICE``.
+    that fit into the rest of ``size``. This maximum is at least ``SLICE``. After a large record, a slice has ``LARGE_SLICE`` records.
     """
-    batch, taken, some = [first], len(first), SLICE
-    while taken < size and len(batch) < limit:
+    batch, taken, some, large = [first], len(first), SLICE, 0
+    if taken > LARGE:
+        some, large = LARGE_SLICE, taken
+    while taken < size and large < LARGE_BYTES and len(batch) < limit:
         found = consumer.consume(min(some, limit - len(batch)), 0)
         if not found:
             break
         batch += found
-        taken += sum(map(len, found))
-        some = max(SLICE, (size - taken) * len(batch) // max(taken, 1))
+        got = sum(map(len, found))
+        taken += got
+        if got > LARGE:
+            large += sum(it for it in map(len, found) if it > LARGE)
+        some = LARGE_SLICE if large else max(SLICE, (size - taken) * len(batch) // max(taken, 1))
     return batch
 
 

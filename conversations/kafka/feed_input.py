@@ -20,7 +20,7 @@ PREFERRED = {
     "fetch.wait.max.ms": 100,
     "fetch.queue.backoff.ms": 10,
     # The records of a feed wait in the memory of its worker's process.
-    "queued.max.messages.kbytes": 16_384,
+    "queued.max.messages.kbytes": 8_192,
 }
 _failed = Message.error
 

@@ -62,7 +62,7 @@ BATCH = 5_000
 """Maximum number of envelopes that are taken at once. Those of one partition share a transaction."""
 AT_ONCE = 16
 """Number of transactions, each of another partition, that are committed at the same time."""
-BATCH_BYTES = 8_000_000
+BATCH_BYTES = 4_000_000
 """Bytes of envelopes after which no more are taken at once."""
 IDLE_CONNECTION = 60_000
 """Milliseconds after which a connection to the other cluster that nothing uses is closed, before a firewall forgets it. The next use opens a new one."""

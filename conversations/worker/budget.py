@@ -13,15 +13,29 @@ class Budget:
         clock: tells the time.
         size: bytes of rows and records after which a step starts no further item.
         time: microseconds after which a step starts no further item.
+        flow: bytes of fragments and pieces that a step reads, and bytes of fragments that it transmits.
     """
 
     LOOK_EVERY = 8
     """Number of items or records after which the clock is read again."""
 
-    __slots__ = ("_asked", "_begun", "_clock", "_late", "_left", "_size", "_time", "written")
+    __slots__ = (
+        "_asked",
+        "_begun",
+        "_clock",
+        "_flow",
+        "_late",
+        "_left",
+        "_size",
+        "_taken",
+        "_time",
+        "_transmitted",
+        "written",
+    )
 
-    def __init__(self, clock: Clock, size: int, time: int) -> None:
-        self._clock, self._size, self._time = clock, size, time
+    def __init__(self, clock: Clock, size: int, time: int, flow: int) -> None:
+        self._clock, self._size, self._time, self._flow = clock, size, time, flow
+        self._taken = self._transmitted = 0
         self._begun = clock.now()
         self._asked = self._late = 0
         self._left = False
@@ -31,6 +45,7 @@ class Budget:
     def begin(self) -> bool:
         """Begin a step; return True if the last step ran out of its budget before its lanes were done."""
         left, self._left = self._left, False
+        self._taken = 0
         self._begun, self._late = self._clock.now(), 0
         return left
 
@@ -38,9 +53,20 @@ class Budget:
         """Add to the bytes that the step writes; a negative number subtracts."""
         self.written += size
 
+    def take(self, size: int) -> None:
+        """Add to the bytes of fragments and pieces that the step reads."""
+        self._taken += size
+
+    def transmits(self, size: int) -> bool:
+        """Return True if this step may transmit a fragment of ``size`` bytes, and count it. One fragment may always go."""
+        if self._transmitted and self._transmitted + size > self._flow:
+            return False
+        self._transmitted += size
+        return True
+
     def collected(self) -> None:
         """Reset the bytes, because the transaction is closed and the next one is empty."""
-        self.written = 0
+        self.written = self._transmitted = 0
 
     def is_spent(self) -> bool:
         """Return True if this step must start no further item."""
@@ -55,6 +81,10 @@ class Budget:
         """Return True if this step must not route further records, and must not take up further rows, or if it is ``until`` or later."""
         passed = self._passed()
         return 2 * self.written >= self._size or 2 * passed >= self._time or self._begun + passed >= until
+
+    def is_flooded(self) -> bool:
+        """Return True if this step must not route further records, because they may be fragments or pieces, and it has enough of these."""
+        return self._taken >= self._flow
 
     def after(self, time: int) -> int:
         """Return the time, for ``is_read``, at which ``time`` microseconds from now have passed."""

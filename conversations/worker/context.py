@@ -67,7 +67,9 @@ class Context:
         self.stage = Stage()
         """The object that coordinates the partitions under suspicion. All workers of a process share it (``share``)."""
         self.breakdowns = Breakdowns(service.name, settings.batch)
-        self.budget = Budget(clock, settings.limits.step_bytes, settings.step // timedelta(microseconds=1))
+        self.budget = Budget(
+            clock, settings.limits.step_bytes, settings.step // timedelta(microseconds=1), settings.limits.flow_bytes
+        )
         self.brakes = Brakes(settings.brake)
         self.watchers: dict[bytes, Watcher] = {}
         """Requests of clients in this process, by the id of their conversation. Each request waits for messages of its conversation."""

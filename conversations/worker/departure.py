@@ -69,7 +69,8 @@ def landed(partition: Partition, checkpoint: int | None) -> list[Callable[[], No
 
 def withdraw(partition: Partition, failed: Failed) -> None:
     """Take refused records out of the flight under way and out of the next flight; refused envelopes become delayed rows."""
-    partition.outbox.withdraw(lambda outs: undelivered.withdraw(partition, outs, failed))
+    before = frozenset(partition.waiting.delayed.of)
+    partition.outbox.withdraw(lambda outs: undelivered.withdraw(partition, outs, failed, before))
 
 
 def refuse_publications(partition: Partition, failed: Failed) -> bool:

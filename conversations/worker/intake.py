@@ -14,7 +14,7 @@ from conversations.errors import LogError, UndecodableRecord
 from conversations.headers import read_headers
 from conversations.ports import Headers, Record
 from conversations.protocol import rows
-from conversations.protocol.command import Command, concerns_partition, decode_command
+from conversations.protocol.command import Command, Piece, concerns_partition, decode_command
 from conversations.protocol.envelope import (
     HEADER_NAME,
     IDENTITY_AT,
@@ -82,6 +82,8 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
             active = _unfamiliar(partition, record, envelope, value[:start], wire)
         if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
             _check_unusual(envelope)
+            if envelope.fragments != 1:
+                partition.context.budget.take(len(value))
     except Damaged as damage:
         partition.letters.discard_damaged(record, str(damage))
         return
@@ -275,6 +277,8 @@ def take_command(partition: Partition, record: Record) -> None:
         command = decode_command(value)
         if command.key.encode() != key or not command.operations:
             raise Inadmissible(Rule.COMMAND_KEY)
+        if isinstance(command.operations[0], Piece):
+            partition.context.budget.take(len(value))
         trace = b"" if partition.context.service.tracing is None else trace_of(headers)
         _into_lane(partition, record, command, value, trace)
     except Inadmissible as refusal:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -110,19 +111,19 @@ class Outbox:
     def scan(self, prefix: bytes, most: int | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose keys start with ``prefix``, in key order, as they will be after the commit of both flights.
 
-        ``most`` is the largest number of rows to return; None is no limit. With a limit, few rows more than that are read.
+        ``most`` is the largest number of rows to return; None is no limit. Only the rows that the caller takes are read, because they may be large.
+        They are the rows at the time of the call.
         """
-        flights = [flight for flight in (self.flying, self.filling) if flight is not None]
-        spare = sum(len(flight.rows) for flight in flights)  # a flight may delete so many of the rows
-        found = dict(islice(self.store.scan(prefix), None if most is None else most + spare))
-        for flight in flights:
-            for key, value in flight.rows.items():
-                if key.startswith(prefix):
-                    if value is None:
-                        found.pop(key, None)
-                    else:
-                        found[key] = value
-        return islice(sorted(found.items()), most)
+        changed: dict[bytes, bytes | None] = {}
+        for flight in (self.flying, self.filling):
+            if flight is not None:
+                changed |= {key: value for key, value in flight.rows.items() if key.startswith(prefix)}
+        kept = self.store.scan(prefix)
+        if not changed:
+            return islice(kept, most)
+        unchanged = (row for row in kept if row[0] not in changed)
+        written = sorted((key, value) for key, value in changed.items() if value is not None)
+        return islice(merge(unchanged, written), most)
 
     def decoded(self, key: bytes, decode: Callable[[bytes], R], row: bytes) -> R:
         """Decode a row.

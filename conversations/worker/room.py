@@ -69,11 +69,15 @@ class Room:
         """Return True if too many bytes wait for a party's destination. Then this party may send no messages until fewer bytes wait."""
         partition, own = self._partition, party.identity
         context, delayed = partition.context, partition.waiting.delayed
-        if delayed.of.get(own, 0) >= context.settings.limits.dialog_bytes:
+        if self.is_stopped(party) and delayed.of.get(own, 0) >= context.settings.limits.dialog_bytes:
             return True
-        destinations = context.destinations
-        blocked = own in delayed.of or destinations.topic(party.endpoint.peer) in destinations.blocked
-        return blocked and delayed.bytes >= context.settings.limits.delayed_bytes
+        return (own in delayed.of or self.is_stopped(party)) and delayed.bytes >= context.settings.limits.delayed_bytes
+
+    def is_stopped(self, party: Party) -> bool:
+        """Return True if a party's destination takes nothing now. If not, its delayed envelopes leave with the next steps."""
+        context = self._partition.context
+        is_held_back = party.identity in self._partition.successions.held_back
+        return is_held_back or context.destinations.topic(party.endpoint.peer) in context.destinations.blocked
 
     def members(self, party: Party) -> list[Party]:
         """Return the endpoints of the party's group that are not closed."""

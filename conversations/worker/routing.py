@@ -31,7 +31,7 @@ def route(
         partition = partitions.get(record.partition())
         if partition is None:
             continue  # its partition was given back; the next owner reads the record again
-        if not at % budget.LOOK_EVERY and budget.is_read():
+        if not at % budget.LOOK_EVERY and (budget.is_read() or budget.is_flooded()):
             left += records[at:]
             break
         if careful and partition.number in begun:

@@ -110,6 +110,9 @@ class Transmission:
             if blocked or active.identity in self._waiting.delayed.of:
                 self.delay(active.identity, topic, active.out_key, value, self.carried.trace)
                 return
+        if more and not self._context.budget.transmits(len(value)):
+            self.delay(active.identity, topic, active.out_key, value, self.carried.trace)
+            return
         start = len(active.out or active.out_prefix())
         if number != NONE and active.endpoint.resends:
             self.unacknowledged.keep(active, number, value[start:], number + more)
@@ -163,12 +166,15 @@ class Transmission:
 
     # -- delayed rows -----------------------------------------------------------------------------------------
 
-    def delay(self, own: bytes, topic: str, key: bytes, value: bytes, trace: bytes) -> None:
-        """Keep an envelope as a row until its destination takes records again, with its trace context."""
+    def delay(self, own: bytes, topic: str, key: bytes, value: bytes, trace: bytes, *, in_front: bool = False) -> None:
+        """Keep an envelope as a row until its destination takes records again, with its trace context.
+
+        ``in_front``: it comes before what is delayed of its dialog already.
+        """
         row = rows.encode_waiting(
             rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=trace, value=value)
         )
-        self._waiting.delay(own, topic, row)
+        self._waiting.delay(own, topic, row, in_front=in_front)
 
     def forget(self, own: bytes, *, answers: bool = False) -> int:
         """Delete the delayed messages of an endpoint, and its END; return their number.
@@ -197,7 +203,9 @@ class Transmission:
         until = budget.after(time)
         for topic in [topic for topic in delayed.to if topic not in blocked]:
             waiting = delayed.to[topic]
-            while waiting and topic not in blocked and not budget.is_read(until):
+            for _ in range(len(waiting)):
+                if not waiting or topic in blocked or budget.is_read(until):
+                    break
                 own, _ = waiting.popitem(last=False)
                 # A refused dialog is broken in its lane. A dialog that is held back waits for the dialogs before it.
                 if own in delayed.of and own not in self.refused and own not in self.successions.held_back:
@@ -237,18 +245,19 @@ class Transmission:
         if active.endpoint.initiator and active.endpoint.acked == NONE and self._keeps_first(active.identity):
             self.begin(active)
         self._endpoints.touch(active)
-        while part := list(self._outbox.scan(rows.DELAYED + active.identity, SLICE)):
-            for key, row in part:
-                self._release_row(active, key, row)
-            if self._context.budget.is_read(until):
+        for at, (key, row) in enumerate(self._outbox.scan(rows.DELAYED + active.identity), 1):
+            if not self._release_row(active, key, row) or (at % SLICE == 0 and self._context.budget.is_read(until)):
                 break
         if active.identity in self._waiting.delayed.of:
             # Later envelopes of the dialog stay behind these rows. A later step goes on with them, after other dialogs.
             self._waiting.delayed.wait(active.identity, active.way.topic)
 
-    def _release_row(self, active: Active, key: bytes, row: bytes) -> None:
+    def _release_row(self, active: Active, key: bytes, row: bytes) -> bool:
+        """Transmit a delayed envelope. Return False if it is a fragment that must wait for the next step."""
         kept = self._outbox.decoded(key, rows.decode_waiting, row)
         envelope = decode(kept.value)
+        if envelope.fragments > 1 and not self._context.budget.transmits(len(kept.value)):
+            return False
         value = encode(replace(envelope, prefix=prefix_of(active.endpoint)))
         start = len(active.out_prefix())
         if active.endpoint.resends and is_sequenced(envelope):
@@ -256,6 +265,7 @@ class Transmission:
         self._produce(active.way, kept.key, value, kept.header)
         self._outbox.write(key, None)
         self._waiting.delayed.count(active.identity, -len(row))
+        return True
 
     def _keeps_first(self, own: bytes) -> bool:
         """Return True if the first message of a dialog is among its delayed envelopes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from conversations.worker.letters import Leftover
 from conversations.worker.partition import Partition
 from conversations.worker.transmission import Refusal
 from conversations.worker.unacknowledged import Remaining, is_sequenced
+from conversations.worker.waiting_rows import FIRST_ROW
 
 log = logging.getLogger("conversations.worker")
 
@@ -43,11 +45,15 @@ class Failed:
     """Individually refused records, with the reasons. The key is the ``id()`` of the record."""
 
 
-def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
-    """Turn refused records into rows, letters or log lines; the other records stay in ``outs``."""
+def withdraw(partition: Partition, outs: list[Any], failed: Failed, before: AbstractSet[bytes]) -> None:
+    """Turn refused records into rows, letters or log lines; the other records stay in ``outs``.
+
+    ``before``: the dialogs that had delayed rows before anything was taken out.
+    """
     kept, context = [], partition.context
+    refused_ones: list[tuple[Any, ...]] = []
     for out in outs:
-        topic, _, key, value, headers = out
+        topic, _, _, value, _ = out
         refused = failed.records.get(id(out))
         if refused is None and topic not in failed.topics and not _is_behind(partition, out):
             kept.append(out)
@@ -56,16 +62,25 @@ def withdraw(partition: Partition, outs: list[Any], failed: Failed) -> None:
         elif topic == context.topics.commands:
             _refuse_command(partition, out, refused)
         elif not topic.startswith(context.topics.retry_prefix):  # else: a record of a retry topic only shows a row
-            # The row has the plain bytes, so that they are sealed anew when they are transmitted.
-            partition.transmission.delay(
-                value[IDENTITY_AT:IDENTITY_END], topic, key, plain_value(value), trace_of(headers)
-            )
+            refused_ones.append(out)
             if refused is not None:
                 code = codes.TOO_LARGE if refused.too_large else codes.INVALID
                 _give_up(partition, out, code, f"{topic} does not take the record: {refused.why}")
             elif topic in failed.forbidden and _is_overdue(partition, value):
                 _give_up(partition, out, codes.NOT_PERMITTED, failed.topics[topic])
+    _delay(partition, refused_ones, before)
     outs[:] = kept
+
+
+def _delay(partition: Partition, outs: list[tuple[Any, ...]], before: AbstractSet[bytes]) -> None:
+    """Keep refused envelopes as rows, in their order. What was delayed of a dialog before was sent after them."""
+    in_front = [out for out in outs if out[3][IDENTITY_AT:IDENTITY_END] in before]
+    behind = [out for out in outs if out[3][IDENTITY_AT:IDENTITY_END] not in before]
+    for out in (*reversed(in_front), *behind):
+        topic, _, key, value, headers = out
+        own = value[IDENTITY_AT:IDENTITY_END]
+        # The row has the plain bytes, so that they are sealed anew when they are transmitted.
+        partition.transmission.delay(own, topic, key, plain_value(value), trace_of(headers), in_front=own in before)
 
 
 def _is_overdue(partition: Partition, value: bytes) -> bool:
@@ -231,6 +246,10 @@ def keep(partition: Partition, own: bytes) -> Refusal:
         partition.outbox.write(row_key, None)
         if envelope.kind is Kind.MESSAGE and envelope.seq in before:
             continue
+        if number < FIRST_ROW:
+            number = (
+                partition.waiting.draw()
+            )  # such a number may come again after a restart, and a letter needs its own
         given_up[number] = kept.topic, kept.key
         found.append(Remaining(number, kept.value, envelope, row_key))
     leftover = whole(found)

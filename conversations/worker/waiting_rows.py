@@ -284,6 +284,11 @@ class Waiting:
         self._next = number + 1
         return number
 
+    def draw_in_front(self) -> int:
+        """Draw the number of a row in front of all others."""
+        self._first -= 1
+        return self._first
+
     # -- waiting rows -------------------------------------------------------------------------------------
 
     def put_behind(self, item: Recorded) -> None:
@@ -292,8 +297,7 @@ class Waiting:
 
     def put_in_front(self, item: Recorded) -> None:
         """Keep the record of an item in a row in front of all others."""
-        self._first -= 1
-        self._put(item, self._first)
+        self._put(item, self.draw_in_front())
 
     def _put(self, item: Recorded, number: int) -> None:
         item.take_row(number)
@@ -331,7 +335,8 @@ class Waiting:
             self.held.count(key[1:18], len(row))
         for key, row in self._outbox.store.scan(rows.DELAYED):
             self.delayed.add(key[1:18], rows.topic_of(row), len(row))
-            self._next = max(self._next, int.from_bytes(key[-8:], "big") + 1)
+            number = int.from_bytes(key[-8:], "big")
+            self._next, self._first = max(self._next, number + 1), min(self._first, number)
 
     # -- held and delayed rows ----------------------------------------------------------------------------
 
@@ -358,9 +363,10 @@ class Waiting:
         self.held.count(own, -len(row))
         return self._outbox.decoded(key, rows.decode_waiting, row)
 
-    def delay(self, own: bytes, topic: str, row: bytes) -> None:
-        """Keep an envelope until its destination takes records again."""
-        self._outbox.write(rows.numbered(rows.DELAYED, own, self.draw()), row)
+    def delay(self, own: bytes, topic: str, row: bytes, *, in_front: bool = False) -> None:
+        """Keep an envelope until its destination takes records again: behind the other delayed envelopes of its dialog, or in front of them."""
+        number = self.draw_in_front() if in_front else self.draw()
+        self._outbox.write(rows.numbered(rows.DELAYED, own, number), row)
         self.delayed.add(own, topic, len(row))
 
 

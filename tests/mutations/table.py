@@ -1278,4 +1278,24 @@ MUTATIONS = (
         "559-a-new-route-is-not-looked-up",
         "tests/simulation/test_two_clusters.py::test_the_first_dialog_over_a_new_route_is_transmitted_again",
     ),
+    Mutation(
+        "567-a-step-transmits-all-fragments",
+        "tests/simulation/test_fragments.py::test_other_dialogs_go_on_between_the_fragments_that_one_step_transmits[False]",
+    ),
+    Mutation(
+        "568-fragments-are-routed-without-end",
+        "tests/simulation/test_fragments.py::test_a_step_takes_only_so_many_bytes_of_fragments",
+    ),
+    Mutation(
+        "569-what-is-refused-goes-behind-its-successors",
+        "tests/simulation/test_fragments.py::test_fragments_keep_their_order_when_the_queue_refuses_the_first_of_them",
+    ),
+    Mutation(
+        "570-a-flowing-dialog-takes-no-commands",
+        "tests/simulation/test_pieces.py::test_a_client_may_send_while_fragments_wait_for_the_next_step",
+    ),
+    Mutation(
+        "571-delayed-fragments-are-released-at-once",
+        "tests/simulation/test_fragments.py::test_each_step_transmits_a_few_fragments",
+    ),
 )

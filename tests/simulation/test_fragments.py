@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import visible
 from conversations.worker import unacknowledged
+from conversations.worker.budget import Budget
 from tests.simulation.support.records import queued, rows_of
 from tests.simulation.support.services import ECHO, Say
 from tests.simulation.support.two_clusters import Both, Word, begin
@@ -84,6 +86,87 @@ def test_only_a_lost_fragment_is_sent_again() -> None:
         assert list(both.heard.values()) == [["a", LONG, "last"]]
         numbers = sorted(number for number, _, _ in fragments(sim, "there"))
         assert numbers == [0, 1, 2, 3, 4, 5], "the lost one was sent twice, and arrived once"
+        sim.check_invariants()
+
+
+FLOW = 400
+"""Bytes of two fragments: those of ``LONG`` in a world with this limit need two steps."""
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_other_dialogs_go_on_between_the_fragments_that_one_step_transmits(far: bool) -> None:
+    both, longer = Both(), LONG * 8
+    with world(both, far=far, settings=settings(flow_bytes=FLOW), partitions=1) as sim:
+        begin(sim, longer, "b", "last")
+        begin(sim, "short", "last")
+        sim.run()
+        sim.advance(timedelta(seconds=30))
+        assert sorted(both.heard.values()) == [[longer, "b", "last"], ["short", "last"]]
+        order = [it.fragments for it in queued(sim, "there") if it.kind is Kind.MESSAGE]
+        assert 1 in order[: max(order)], "the short one does not wait for all fragments"
+        assert order[-1] == 1, "what follows comes after all fragments"
+        assert rows_of(sim, "here", rows.DELAYED) == []
+        sim.check_invariants()
+
+
+def test_a_step_takes_only_so_many_bytes_of_fragments() -> None:
+    pair = Pair(resend="off")
+    with pair.world(settings=settings(flow_bytes=FLOW)) as sim:
+        pair.say(sim, "a")
+        sim.run()
+        topic = service_topic(sim.broker.namespace, "target", QUEUE)
+        forged = [forge(sim, topic, 1 + at, fragment=at, fragments=40) for at in range(39)]
+        for out in forged:
+            sim.broker_of("target").append(out)
+        sim.worker("target").step()
+        assert 3 <= len(left(sim)) <= 3 + Budget.LOOK_EVERY
+        sim.run()
+        assert len(left(sim)) == 39
+
+
+def test_each_step_transmits_a_few_fragments() -> None:
+    both, longer = Both(), LONG * 8
+    with world(both, settings=settings(flow_bytes=FLOW)) as sim:
+        begin(sim, longer, "last")
+        waiting = [0]
+        while waiting[-1] or not max(waiting):
+            sim._round()
+            waiting.append(len(rows_of(sim, "here", rows.DELAYED)))
+        waiting = waiting[waiting.index(max(waiting)) :]
+        assert len(waiting) > 10
+        assert max(before - after for before, after in pairwise(waiting)) <= 3, (
+            "two fragments, and what follows the last"
+        )
+        sim.run()
+        assert list(both.heard.values()) == [[longer, "last"]]
+
+
+def test_fragments_that_wait_for_the_next_step_survive_the_death_of_their_owner() -> None:
+    both = Both()
+    with world(both, settings=settings(flow_bytes=FLOW)) as sim:
+        begin(sim, LONG, "last")
+        while not rows_of(sim, "here", rows.DELAYED):
+            sim._round()
+        sim.crash("here")
+        sim.run()
+        assert list(both.heard.values()) == [[LONG, "last"]]
+        assert fragments(sim, "there") == [(0, 0, 4), (1, 1, 4), (2, 2, 4), (3, 3, 4), (4, 0, 1)]
+        sim.check_invariants()
+
+
+def test_fragments_keep_their_order_when_the_queue_refuses_the_first_of_them() -> None:
+    both = Both()
+    with world(both, settings=settings(flow_bytes=FLOW)) as sim:
+        begin(sim, "a")
+        sim.run()
+        queue = sim.broker.topics.pop(service_topic(sim.broker.namespace, "there", QUEUE))
+        begin(sim, LONG, "last")
+        sim.run()
+        assert len(rows_of(sim, "here", rows.DELAYED)) == 5
+        sim.broker.topics[service_topic(sim.broker.namespace, "there", QUEUE)] = queue
+        sim.advance(timedelta(minutes=2))
+        assert sorted(both.heard.values()) == [["a"], [LONG, "last"]]
+        assert fragments(sim, "there")[1:] == [(0, 0, 4), (1, 1, 4), (2, 2, 4), (3, 3, 4), (4, 0, 1)]
         sim.check_invariants()
 
 

@@ -116,6 +116,23 @@ def test_a_large_block_takes_effect_with_its_last_piece(world: World) -> None:
     assert len(cut) > 10, "the owner sends the message in fragments"
 
 
+def test_a_client_may_send_while_fragments_wait_for_the_next_step() -> None:
+    made = World(flow_bytes=400, dialog_bytes=500, delayed_bytes=500)
+    with made.sim:
+        name, records = made.say(LONG)
+        made.held.records = []
+        with made.client.dialog(name) as dialog:
+            dialog.send(Word(text="last"))
+        for key, value in records:
+            made.sim.broker.append_keyed("here", COMMANDS, key, value)
+        worker = made.sim.worker("here")
+        while not any(it.waiting.delayed.bytes > 500 for it in worker.partitions.values()):
+            worker.step()
+        made.append(*made.held.records)
+        assert made.both.heard == {name: [LONG, "last"]}
+        assert made.refused() == []
+
+
 def test_a_small_block_is_one_record(world: World) -> None:
     _, records = world.say()
     assert [type(decode_command(value).operations[0]) for _, value in records] == [commands.Begin]

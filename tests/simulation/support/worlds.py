@@ -41,10 +41,11 @@ class World:
         return sim
 
     def _settings(self) -> WorkerSettings | None:
-        """In every fourth world, nearly all messages go in fragments."""
-        if Random(self.seed * 31 + 3).random() >= 0.25:
+        """In every fourth world, nearly all messages go in fragments. In half of these, a step transmits about two fragments."""
+        chance = Random(self.seed * 31 + 3).random()
+        if chance >= 0.25:
             return None
-        limits = Limits(fragment_bytes=12, body_bytes=90_000)
+        limits = Limits(fragment_bytes=12, body_bytes=90_000, flow_bytes=400 if chance < 0.125 else Limits.flow_bytes)
         return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=limits)
 
     def at_least(self, *, workers: int = 1, **rates: float) -> "World":

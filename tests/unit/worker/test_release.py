@@ -16,7 +16,7 @@ JOBS = Contract("Jobs", sent_by_initiator=[Job])
 LOOK = 100
 """Microseconds by which the clock goes on whenever somebody looks at it."""
 SECOND = 1_000_000
-WAITING = 300
+WAITING = 600
 
 
 class LookedAtClock(ManualClock):
