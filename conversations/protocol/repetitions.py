@@ -33,6 +33,16 @@ def piece(command_id: bytes, index: int) -> bytes:
     return rows.COMMAND + name + index.to_bytes(4, "big") + _PIECE
 
 
+def count(command_id: bytes) -> bytes:
+    """Return the key of the row that counts what refers to the pieces of a command. It is one of the keys of pieces, behind all others."""
+    return piece(command_id, _COUNT)
+
+
+def is_count(key: bytes) -> bool:
+    """Return True for a key of ``count``."""
+    return is_piece(key) and key[1 + _NAME : -1] == _COUNT.to_bytes(4, "big")
+
+
 def is_piece(key: bytes) -> bool:
     """Return True for a key of ``piece``."""
     return key[:1] == rows.COMMAND and key[-1:] == _PIECE
@@ -45,6 +55,7 @@ def command_of(key: bytes) -> bytes:
 
 _NAME = 12
 """Bytes of the digest of a command's id in the key of a piece. With it, the key has the size of all keys of repetitions."""
+_COUNT = (1 << 32) - 1
 _PIECE = b"\1"
 """Last byte of the key of a piece. The other keys end with a zero."""
 

@@ -5,14 +5,16 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     E identity            an endpoint, or the tombstone of a closed endpoint
     G origin 0 key        a conversation group
     H identity number     held: a record that arrived early, because a message before it is missing (its original bytes)
-    D identity number     delayed: an envelope that its destination cannot accept now (encoded)
+    D identity number     delayed: an envelope that its destination cannot accept now, or that waits for the next steps (encoded); or all fragments of a
+                          message whose body is in pieces (``referred``)
     N identity number     a fragment: a part of a message that is not handled yet (its original bytes)
     W number              waiting: a record that is read and whose handler has not finished (in order of arrival)
     F identity            a parked dialog: it waits for the next attempt at a message that failed, or for a human
     R identity number     parked: first the failed message, then the records behind it (their original bytes)
     T identity letter     a failed handler without a message, of a timer (t), an error (e) or skipped messages (s), that waits for the next
                           attempt; the name of the timer follows the letter t
-    K digest              a command that took effect, so that a repetition has no effect
+    K digest              a command that took effect, so that a repetition has no effect; or a piece of a command, or the number of messages that need
+                          the pieces of a command
     L source              an open letter; the source is the topic and the offset of its record
     S key                 the succession of a key of a pool: the time at which its last dialog is replaced, and the ids of its dialogs that
                           are not closed, in order

@@ -20,6 +20,7 @@ from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode,
 from conversations.protocol.fragments import last_number
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.partition_row import PartitionRow, decode_partition
+from conversations.protocol.referred import following, refers
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, has_commands, service_topic
 from conversations.protocol.unacknowledged import decode_tails
@@ -197,8 +198,9 @@ class Facts:
         direction = _direction(envelope)
         if key.startswith(rows.DELAYED):
             self.flying.add(direction)
-            self._note_sent(envelope, envelope.prefix.to_service)
-            self.under_way[direction].add(envelope.seq)
+            for it in following(envelope) if refers(row) else (envelope,):
+                self._note_sent(it, it.prefix.to_service)
+                self.under_way[direction].add(it.seq)
         elif key.startswith(rows.HELD):
             self.under_way[direction].add(envelope.seq)
         elif key.startswith(rows.FRAGMENT) or (row.accepted and envelope.kind is Kind.MESSAGE):

@@ -14,11 +14,12 @@ A refused command becomes a dead letter with Service Broker's error code, and is
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
 
 from conversations.errors import DialogEnded, LocalError
 from conversations.protocol import codes, letters, repetitions, rows
-from conversations.protocol.command import Begin, Command, Report, encode_command, topic_for
+from conversations.protocol.command import Begin, Command, Operation, Report, encode_command, topic_for
 from conversations.protocol.events import CommandDone, CommandRefused
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.topics import COMMANDS, DECISIONS, kind_of, partition_of
@@ -153,8 +154,10 @@ def _check_age(partition: Partition, order: Order, command: Command) -> None:
 
 def _remember(partition: Partition, command: Command, log_time: int) -> None:
     """Keep the digest of a command for a day of log time, so that a repetition has no effect."""
-    for key in _keys(command):
-        remember(partition, key, log_time, _content(command))
+    if keys := _keys(command):
+        content = _content(partition, command)
+        for key in keys:
+            remember(partition, key, log_time, content)
 
 
 def remember(partition: Partition, key: bytes, log_time: int, content: bytes = b"") -> None:
@@ -178,7 +181,7 @@ def _check(partition: Partition, key: bytes, command: Command) -> None:
     row = partition.outbox.read(key)
     if row is None:
         return
-    if row[8:] != _content(command):
+    if row[8:] != _content(partition, command):
         raise LocalError("a command with this id and another content took effect before", code=codes.COMMAND_DIFFERS)
     raise _Repeated
 
@@ -192,9 +195,21 @@ def _keys(command: Command) -> list[bytes]:
     return keys
 
 
-def _content(command: Command) -> bytes:
+def _content(partition: Partition, command: Command) -> bytes:
+    at_hand = partition.waiting.pieces.at_hand
+    if at_hand is not None:
+        # The encoding of the whole command is here. Its operations are not encoded once more, because they may have many megabytes.
+        head = encode_command(replace(command, operations=()))[:-1]
+        if at_hand[1].startswith(head):
+            digest = blake2b(_plain(command, ())[:-1], digest_size=8)
+            digest.update(memoryview(at_hand[1])[len(head) :])
+            return digest.digest()
+    return blake2b(_plain(command, command.operations), digest_size=8).digest()
+
+
+def _plain(command: Command, operations: tuple[Operation, ...]) -> bytes:
     plain = Command(
         bytes(16), command.conversation_id, command.from_initiator, command.key, command.idempotency_key, "", 0,
-        command.operations,
+        operations,
     )  # fmt: skip
-    return blake2b(encode_command(plain), digest_size=8).digest()
+    return encode_command(plain)

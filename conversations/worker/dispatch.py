@@ -208,8 +208,7 @@ def _carry_out(partition: Partition, order: Order) -> None:
     if (refusal := commands.misplaced(partition, order)) is not None:
         commands.refuse(partition, order, refusal)
     elif isinstance(operations[0], Piece) and len(operations) == 1:
-        if (whole := pieces.whole(partition, order, operations[0])) is not None:
-            _carry_out(partition, whole)
+        pieces.take(partition, order, operations[0], _carry_out)
     elif concerns_partition(order.command):
         partition_commands.carry_out(partition, order)
     elif isinstance(operations[0], Reuse):

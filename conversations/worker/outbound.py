@@ -38,7 +38,7 @@ from conversations.protocol.states import State
 from conversations.protocol.times import later
 from conversations.protocol.topics import partition_of
 from conversations.tracing import headers_of
-from conversations.worker import assembly, parking, undelivered
+from conversations.worker import assembly, parking, referring, undelivered
 from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 from conversations.worker.records import arrival_of
@@ -102,6 +102,8 @@ def send_message(partition: Partition, active: Active, verb: Send) -> None:
     size = partition.context.settings.limits.fragment_bytes
     if len(verb.body) <= size:
         send(partition, active, message_run(verb.message_type, verb.content_type), verb.body)
+        return
+    if partition.waiting.pieces.at_hand is not None and referring.refer(partition, active, verb):
         return
     count = -(-len(verb.body) // size)
     for at, part in enumerate(cut(verb.body, size)):

@@ -7,6 +7,7 @@ Each piece is a command of its own with the id of the whole one, so it waits in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from conversations.errors import LocalError
@@ -18,7 +19,22 @@ from conversations.worker.active import Order
 from conversations.worker.partition import Partition
 
 
-def whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
+def take(partition: Partition, order: Order, piece: Piece, carry_out: Callable[[Partition, Order], None]) -> None:
+    """Keep a piece. With the last one, carry the whole command out. Its pieces stay as long as a message refers to its body in them."""
+    whole = _whole(partition, order, piece)
+    if whole is None:
+        return
+    kept, command_id = partition.waiting.pieces, order.command.command_id
+    kept.at_hand = command_id, whole.value
+    carry_out(partition, whole)
+    kept.at_hand = None
+    if kept.has_users(command_id):
+        _keep(partition, order, piece)
+    else:
+        kept.drop(command_id)
+
+
+def _whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
     """Keep a piece, and return None. With the last piece, return the order of the whole command instead.
 
     A piece that is there already, or whose command took effect before, is a repetition. If a piece does not fit, the command is refused: its dead letter
@@ -33,8 +49,7 @@ def whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
         _refuse(partition, order, piece, why)
         return None
     if piece.index < piece.count - 1:
-        until = commands.until(partition, order.log_time)
-        partition.schedule.commands.add(until, kept.keep(command_id, piece, until))
+        _keep(partition, order, piece)
         return None
     value = kept.joined(command_id, piece.content)
     try:
@@ -45,9 +60,14 @@ def whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
     if not _is_of(command, order.command):
         _refuse(partition, order, piece, "the pieces of the command are those of another one")
         return None
-    kept.drop(command_id)
     commands.remember(partition, taken, order.log_time)
     return replace(order, value=value, command=command)
+
+
+def _keep(partition: Partition, order: Order, piece: Piece) -> None:
+    until = commands.until(partition, order.log_time)
+    key = partition.waiting.pieces.keep(order.command.command_id, piece, until)
+    partition.schedule.commands.add(until, key)
 
 
 def _misfit(partition: Partition, order: Order, piece: Piece) -> str:

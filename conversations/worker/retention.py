@@ -33,6 +33,9 @@ def sweep(partition: Partition) -> None:
         partition.groups.leave(tombstone.origin, tombstone.key, key[1:])
     for passing in (partition.schedule.commands, partition.schedule.letters):
         for key in passing.take(log_time, SWEEP):
+            if partition.waiting.pieces.is_used(key):
+                passing.add(log_time + partition.context.periods.command_life, key)
+                continue
             partition.outbox.write(key, None)
             partition.waiting.pieces.forget(key)
     partition.schedule.deadlines.trim(partition.is_open)

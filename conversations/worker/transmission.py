@@ -17,15 +17,16 @@ must arrive before it. The period up to this deadline begins when the envelope i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from conversations.protocol import rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.endpoint import prefix_of
-from conversations.protocol.envelope import HEADER_NAME, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
 from conversations.protocol.fragments import last_number
+from conversations.protocol.referred import Referred, body_of, following, refers, row_of
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
 from conversations.tracing import headers_of
@@ -176,6 +177,38 @@ class Transmission:
         )
         self._waiting.delay(own, topic, row, in_front=in_front)
 
+    def refer(self, active: Active, envelope: Envelope, body: Referred) -> None:
+        """Let a delayed row stand for all fragments of a message. ``envelope`` is the first one without its body; the next steps transmit them."""
+        if active.endpoint.far is not None:
+            self._follow_route(active)
+        if active.way.partition < 0:
+            self._route(active)
+        row = row_of(active.way.topic, active.out_key, self.carried.trace, envelope, body)
+        self._waiting.delay(active.identity, active.way.topic, rows.encode_waiting(row))
+        self._waiting.pieces.refer(body.command_id, self._context.now + self._context.periods.command_life)
+
+    def delayed_in(self, kept: rows.WaitingRow) -> Iterator[tuple[Envelope, bytes]]:
+        """Yield the envelopes of a delayed row, each with its bytes. A row that refers to a body stands for several."""
+        envelope = decode(kept.value)
+        if not refers(kept):
+            yield envelope, kept.value
+            return
+        body = body_of(kept, envelope)
+        for it in following(envelope):
+            whole = replace(it, body=self._waiting.pieces.part(body.command_id, *body.part(it.fragment)))
+            yield whole, encode(whole)
+
+    def drop(self, own: bytes, key: bytes, row: bytes) -> int:
+        """Delete a delayed row; return the number of its envelopes."""
+        kept = self._outbox.decoded(key, rows.decode_waiting, row)
+        self._outbox.write(key, None)
+        self._waiting.delayed.count(own, -len(row))
+        if not refers(kept):
+            return 1
+        envelope = decode(kept.value)
+        self._waiting.pieces.release(envelope.body)
+        return envelope.fragments - envelope.fragment
+
     def forget(self, own: bytes, *, answers: bool = False) -> int:
         """Delete the delayed messages of an endpoint, and its END; return their number.
 
@@ -187,9 +220,7 @@ class Transmission:
         count = 0
         for key, row in list(self._outbox.scan(rows.DELAYED + own)):
             if answers or is_sequenced(decode(self._outbox.decoded(key, rows.decode_waiting, row).value)):
-                self._outbox.write(key, None)
-                self._waiting.delayed.count(own, -len(row))
-                count += 1
+                count += self.drop(own, key, row)
         return count
 
     def releases(self) -> bool:
@@ -256,15 +287,35 @@ class Transmission:
         """Transmit a delayed envelope. Return False if it is a fragment that must wait for the next step."""
         kept = self._outbox.decoded(key, rows.decode_waiting, row)
         envelope = decode(kept.value)
+        if refers(kept):
+            return self._release_referred(active, key, row, kept)
         if envelope.fragments > 1 and not self._context.budget.transmits(len(kept.value)):
             return False
+        self._release_one(active, envelope, kept)
+        self._outbox.write(key, None)
+        self._waiting.delayed.count(active.identity, -len(row))
+        return True
+
+    def _release_one(self, active: Active, envelope: Envelope, kept: rows.WaitingRow) -> None:
         value = encode(replace(envelope, prefix=prefix_of(active.endpoint)))
         start = len(active.out_prefix())
         if active.endpoint.resends and is_sequenced(envelope):
             self.unacknowledged.keep(active, envelope.seq, value[start:], last_number(envelope))
         self._produce(active.way, kept.key, value, kept.header)
-        self._outbox.write(key, None)
-        self._waiting.delayed.count(active.identity, -len(row))
+
+    def _release_referred(self, active: Active, key: bytes, row: bytes, kept: rows.WaitingRow) -> bool:
+        """Transmit some fragments of a row that refers to a body. Return False if others wait for the next step: the row stands for them."""
+        first = decode(kept.value)
+        body = body_of(kept, first)
+        for it in following(first):
+            begin, end = body.part(it.fragment)
+            if not self._context.budget.transmits(end - begin):
+                left = rows.encode_waiting(row_of(kept.topic, kept.key, kept.header, it, body))
+                self._outbox.write(key, left)
+                self._waiting.delayed.count(active.identity, len(left) - len(row))
+                return False
+            self._release_one(active, replace(it, body=self._waiting.pieces.part(body.command_id, begin, end)), kept)
+        self.drop(active.identity, key, row)
         return True
 
     def _keeps_first(self, own: bytes) -> bool:

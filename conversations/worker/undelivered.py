@@ -137,9 +137,9 @@ def remaining(partition: Partition, active: Active) -> list[Remaining]:
     if active.identity in partition.waiting.delayed.of:
         for key, row in partition.outbox.scan(rows.DELAYED + active.identity):
             kept = partition.outbox.decoded(key, rows.decode_waiting, row)
-            envelope = decode(kept.value)
-            if is_sequenced(envelope) and envelope.seq > after:
-                found.setdefault(envelope.seq, Remaining(envelope.seq, kept.value, envelope, key))
+            for envelope, value in partition.transmission.delayed_in(kept):
+                if is_sequenced(envelope) and envelope.seq > after:
+                    found.setdefault(envelope.seq, Remaining(envelope.seq, value, envelope, key))
     return [found[number] for number in sorted(found)]
 
 
@@ -215,8 +215,7 @@ def forget(partition: Partition, active: Active, *kinds: Kind) -> int:
     for key, row in partition.outbox.scan(rows.DELAYED + own):
         envelope = decode(partition.outbox.decoded(key, rows.decode_waiting, row).value)
         if is_sequenced(envelope) and envelope.kind in (kinds or (Kind.MESSAGE, Kind.END)):
-            partition.outbox.write(key, None)
-            partition.waiting.delayed.count(own, -len(row))
+            partition.transmission.drop(own, key, row)
             ends += envelope.kind is Kind.END
     return ends
 
@@ -242,16 +241,16 @@ def keep(partition: Partition, own: bytes) -> Refusal:
     before = {it.number for it in partition.unacknowledged.after(active, NONE)} if active.exists else set()
     for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
         kept = partition.outbox.decoded(row_key, rows.decode_waiting, row)
-        number, envelope = int.from_bytes(row_key[-8:], "big"), decode(kept.value)
-        partition.outbox.write(row_key, None)
-        if envelope.kind is Kind.MESSAGE and envelope.seq in before:
-            continue
-        if number < FIRST_ROW:
-            number = (
-                partition.waiting.draw()
-            )  # such a number may come again after a restart, and a letter needs its own
-        given_up[number] = kept.topic, kept.key
-        found.append(Remaining(number, kept.value, envelope, row_key))
+        number = int.from_bytes(row_key[-8:], "big")
+        for envelope, value in partition.transmission.delayed_in(kept):
+            if envelope.kind is Kind.MESSAGE and envelope.seq in before:
+                continue
+            # A number in front may come again after a restart, and a row may stand for several envelopes. Each letter needs its own.
+            if number < FIRST_ROW or number in given_up:
+                number = partition.waiting.draw()
+            given_up[number] = kept.topic, kept.key
+            found.append(Remaining(number, value, envelope, row_key))
+        partition.transmission.drop(own, row_key, row)
     leftover = whole(found)
     for it in leftover:
         topic, key = given_up[it.number]

@@ -1298,4 +1298,36 @@ MUTATIONS = (
         "571-delayed-fragments-are-released-at-once",
         "tests/simulation/test_fragments.py::test_each_step_transmits_a_few_fragments",
     ),
+    Mutation(
+        "572-pieces-are-deleted-with-their-command",
+        "tests/simulation/test_pieces.py::test_a_large_message_is_transmitted_from_the_pieces_of_its_command",
+    ),
+    Mutation(
+        "573-pieces-in-use-are-forgotten-in-time",
+        "tests/simulation/test_pieces.py::test_pieces_stay_as_long_as_a_message_needs_them",
+    ),
+    Mutation(
+        "574-a-restart-forgets-what-refers-to-pieces",
+        "tests/simulation/test_pieces.py::test_owners_that_die_between_the_fragments_lose_none",
+    ),
+    Mutation(
+        "575-a-row-stands-for-what-was-transmitted",
+        "tests/simulation/test_pieces.py::test_a_large_message_is_transmitted_from_the_pieces_of_its_command",
+    ),
+    Mutation(
+        "576-pieces-of-a-dialog-that-is-over-stay",
+        "tests/simulation/test_pieces.py::test_a_message_that_is_never_transmitted_comes_back_whole",
+    ),
+    Mutation(
+        "577-only-the-first-fragment-comes-back",
+        "tests/simulation/test_pieces.py::test_a_message_that_is_never_transmitted_comes_back_whole",
+    ),
+    Mutation(
+        "578-the-content-of-pieces-is-not-compared",
+        "tests/simulation/test_pieces.py::test_a_repetition_with_another_id_is_known_by_its_content",
+    ),
+    Mutation(
+        "579-large-messages-of-clients-are-cut-at-once",
+        "tests/simulation/test_pieces.py::test_a_large_message_is_transmitted_from_the_pieces_of_its_command",
+    ),
 )

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from conversations import BodyTooLarge, Kafka
-from conversations.config import Limits, WorkerSettings
+from conversations.config import Limits, Periods, WorkerSettings
 from conversations.local import LocalClient
 from conversations.ports import Headers
 from conversations.protocol import command as commands
-from conversations.protocol import repetitions
+from conversations.protocol import repetitions, rows
 from conversations.protocol.command import Command, Piece, decode_command, encode_command
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of, visible
 from conversations.worker import pieces
+from tests.simulation.support.records import queued, rows_of
 from tests.simulation.support.two_clusters import TALK, Both, Word
 
 LONG = "long" * 100
@@ -54,12 +55,13 @@ class Held:
 class World:
     """Services on one cluster, with a client of the first one whose records are appended by hand."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, *, alone: bool = False, periods: Periods | None = None, **limits: int) -> None:
         self.both = Both()
         settings = WorkerSettings(
-            patience=timedelta(0), revocation=timedelta(0), limits=Limits(**({"fragment_bytes": 32, "body_bytes": 1_000} | limits))
+            patience=timedelta(0), revocation=timedelta(0), limits=Limits(**({"fragment_bytes": 32, "body_bytes": 1_000} | limits)), periods=periods or Periods()
         )  # fmt: skip
-        self.sim = Simulation(self.both.here, self.both.there, settings=settings, raise_failures=False, now=datetime.now(UTC))  # fmt: skip
+        services = (self.both.here,) if alone else (self.both.here, self.both.there)
+        self.sim = Simulation(*services, settings=settings, raise_failures=False, now=datetime.now(UTC))  # fmt: skip
         self.held = Held()
         self.client = LocalClient(self.both.here, Kafka("memory"), self.held, broker=self.sim.broker)
 
@@ -117,7 +119,7 @@ def test_a_large_block_takes_effect_with_its_last_piece(world: World) -> None:
 
 
 def test_a_client_may_send_while_fragments_wait_for_the_next_step() -> None:
-    made = World(flow_bytes=400, dialog_bytes=500, delayed_bytes=500)
+    made = World(flow_bytes=400, dialog_bytes=500, delayed_bytes=100)
     with made.sim:
         name, records = made.say(LONG)
         made.held.records = []
@@ -126,7 +128,7 @@ def test_a_client_may_send_while_fragments_wait_for_the_next_step() -> None:
         for key, value in records:
             made.sim.broker.append_keyed("here", COMMANDS, key, value)
         worker = made.sim.worker("here")
-        while not any(it.waiting.delayed.bytes > 500 for it in worker.partitions.values()):
+        while not any(it.waiting.delayed.bytes > 100 for it in worker.partitions.values()):
             worker.step()
         made.append(*made.held.records)
         assert made.both.heard == {name: [LONG, "last"]}
@@ -284,3 +286,126 @@ def test_a_body_above_the_limit_is_refused_also_in_pieces(monkeypatch: pytest.Mo
         _, records = world.say(LONG)
         world.append(*records)
         assert (world.refused(), world.heard) == ([("command-refused", 8459)], [])
+
+
+# -- large messages are transmitted from the pieces ---------------------------------------------------------------
+
+
+class Slow(World):
+    """A world in which a step transmits about two fragments."""
+
+    def __init__(self, *, alone: bool = False, periods: Periods | None = None) -> None:
+        super().__init__(alone=alone, periods=periods, flow_bytes=80)
+
+    def begun(self, *texts: str) -> str:
+        """Let a large block take effect, and stop before all of its fragments are transmitted."""
+        name, records = self.say(*texts)
+        for key, value in records:
+            self.sim.broker.append_keyed("here", COMMANDS, key, value)
+        while not self.delayed():
+            self.sim.worker("here").step()
+        return name
+
+    def delayed(self) -> int:
+        """Return the number of rows that refer to bodies."""
+        return len(rows_of(self.sim, "here", rows.DELAYED))
+
+    def sent(self) -> list[tuple[int, int]]:
+        """Return the number of each message for the service there, and the number of its fragments."""
+        return [(it.seq, it.fragments) for it in queued(self.sim, "there") if it.kind is Kind.MESSAGE]
+
+    def used(self) -> int:
+        return sum(it.waiting.pieces.bytes for it in self.sim.worker("here").partitions.values())
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    made = Slow()
+    with made.sim:
+        yield made
+
+
+def test_a_large_message_is_transmitted_from_the_pieces_of_its_command(slow: Slow) -> None:
+    name = slow.begun(LONG, LONG + "2", "last")
+    assert slow.delayed() <= 3, "the first row stands for all fragments of a message"
+    pieces_of_command, steps, sent = len(slow.kept()), 0, 0
+    while slow.delayed():
+        assert len(slow.kept()) == pieces_of_command, "they are needed until the last fragment"
+        slow.sim.worker("here").step()
+        steps += 1
+        assert len(slow.sent()) - sent <= 4
+        sent = len(slow.sent())
+    assert steps > 10
+    slow.sim.run()
+    assert slow.both.heard == {name: [LONG, LONG + "2", "last"]}
+    numbers = [number for number, _ in slow.sent()]
+    assert numbers == list(range(len(numbers))), "each fragment is transmitted once, in order"
+    assert (slow.kept(), slow.used(), slow.refused()) == ([], 0, [])
+    slow.sim.check_invariants()
+
+
+def test_owners_that_die_between_the_fragments_lose_none(slow: Slow) -> None:
+    name = slow.begun(LONG, LONG + "2", "last")
+    while slow.delayed():
+        slow.sim.crash("here")
+        worker = slow.sim.worker("here")
+        before = len(slow.sent())
+        while slow.delayed() and len(slow.sent()) == before:
+            worker.step()
+    slow.sim.run()
+    assert slow.both.heard == {name: [LONG, LONG + "2", "last"]}
+    assert (slow.kept(), slow.used()) == ([], 0)
+    slow.sim.check_invariants()
+
+
+def test_pieces_stay_as_long_as_a_message_needs_them() -> None:
+    made = Slow(alone=True, periods=Periods().scaled(100))
+    with made.sim:
+        name = made.begun(LONG, "last")
+        made.sim.advance(timedelta(minutes=40))
+        assert made.kept(), "their time is over, and the service there does not exist yet"
+        made.sim.crash("here")
+        made.sim.deploy(made.both.there)
+        made.sim.advance(timedelta(minutes=5))
+        assert made.both.heard == {name: [LONG, "last"]}
+        assert made.kept() == []
+
+
+def test_a_message_that_is_never_transmitted_comes_back_whole() -> None:
+    made = Slow(alone=True)
+    with made.sim:
+        made.begun(LONG, "last")
+        made.sim.advance(timedelta(hours=2))
+        given_back(made)
+
+
+def test_a_dialog_that_breaks_between_the_fragments_gives_the_message_back_whole(slow: Slow) -> None:
+    slow.begun("break", LONG, "last")
+    slow.sim.run()
+    assert list(slow.both.heard.values()) == [["break"]]
+    assert 0 < len(slow.sent()) < 10
+    given_back(slow)
+
+
+def given_back(made: Slow) -> None:
+    """Check that the long message and the last one are dead letters, and that nothing else is left of them."""
+    letters = [(it.reason, it.fragments, decode(it.value).body.decode()) for it in made.sim.dead_letters("here")]
+    assert [reason for reason, *_ in letters] == ["undeliverable"] * 2
+    assert [LONG in body for *_, body in letters] == [True, False]
+    assert letters[0][1] > 10
+    assert (made.kept(), made.used(), made.delayed()) == ([], 0, 0)
+    made.sim.check_invariants()
+
+
+def test_a_repetition_with_another_id_is_known_by_its_content(slow: Slow) -> None:
+    name, records = slow.say(LONG, "last")
+    slow.append(*records)
+    contents = [it.content for _, value in records if isinstance(it := decode_command(value).operations[0], Piece)]
+    again = _with(decode_command(b"".join(contents)), command_id=b"2" * 16, issued_by="again")
+    key = records[0][0]
+    slow.append(*((key, value) for value in commands.records_of(again)))
+    assert (slow.both.heard, slow.refused()) == ({name: [LONG, "last"]}, [])
+    other = _with(again, command_id=b"3" * 16, operations=(*again.operations, again.operations[-1]))
+    slow.append(*((key, value) for value in commands.records_of(other)))
+    assert slow.refused() == [("command-refused", 50003)]
+    assert slow.kept() == []

@@ -9,6 +9,7 @@ from conversations.protocol import rows
 from conversations.protocol.endpoint import prefix_of
 from conversations.protocol.envelope import Envelope, Kind, decode, encode_prefix
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.referred import following, refers
 from conversations.protocol.retransmission import tries
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.timers import NEVER
@@ -120,6 +121,9 @@ def _kept(table: Mapping[bytes, bytes], own: bytes, prefix: bytes) -> Iterator[E
 def _delayed(table: Mapping[bytes, bytes], own: bytes) -> Iterator[Envelope]:
     for key, row in sorted(table.items()):
         if key.startswith(rows.DELAYED + own):
-            envelope = decode(rows.decode_waiting(row).value)
-            if envelope.kind in (Kind.MESSAGE, Kind.END, Kind.ERROR):
+            kept = rows.decode_waiting(row)
+            envelope = decode(kept.value)
+            if refers(kept):
+                yield from following(envelope)
+            elif envelope.kind in (Kind.MESSAGE, Kind.END, Kind.ERROR):
                 yield envelope
