@@ -8,10 +8,13 @@ import gc
 YOUNGEST = 50_000
 """Number of new objects after which the collector runs. One step makes about as many objects. Python's default is 700."""
 
-LARGE = 256 * 1024
-"""Bytes from which on the allocator asks the system for memory of its own, and gives it back as soon as it is free."""
-_MMAP_THRESHOLD = -3
-"""Number of this option of glibc's ``mallopt``."""
+LARGE = 4 * 1024 * 1024
+"""Bytes from which on the allocator asks the system for memory of its own, and gives it back as soon as it is free. Fragments are smaller: new memory for
+each of them would cost more than everything else that is done with it."""
+SPARE = 16 * 1024 * 1024
+"""Bytes of free memory that the allocator keeps at the end of a heap."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""Numbers of these options of glibc's ``mallopt``."""
 
 
 def relax() -> None:
@@ -28,11 +31,19 @@ def relax() -> None:
 
 
 def give_back() -> None:
-    """Let the allocator give the memory of large values back to the system at once.
+    """Let the allocator give the memory of very large values back to the system at once.
 
-    By default glibc raises its threshold for that up to 32 MB, as soon as such a value was freed. Then the fragments of large messages, from several threads,
-    stay in its heaps, and a process keeps hundreds of megabytes. Another allocator ignores this.
+    By default glibc raises its thresholds for that up to 32 MB and 64 MB, as soon as such a value was freed. Then a process keeps hundreds of megabytes after
+    large messages. Another allocator ignores this.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, LARGE)
+        mallopt(_TRIM_THRESHOLD, SPARE)
+
+
+def trim() -> None:
+    """Give free memory in the middle of heaps back to the system. It takes some milliseconds."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)

@@ -244,6 +244,9 @@ class Store(Protocol):
         """Return the offset of the state partition up to which this copy is complete; None if it must be restored from the start."""
 
     def get(self, key: bytes) -> bytes | None: ...
+    def get_once(self, key: bytes) -> bytes | None:
+        """Return a large row that is read only once or twice, so that it needs no place in a cache."""
+
     def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
         """Return the rows whose key starts with ``prefix``, in the order of keys, as they are at the time of the call."""
 

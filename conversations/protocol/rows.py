@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Any, Final
 
@@ -62,6 +62,8 @@ _WAKE: Final = HEAD_SIZE
 """Position of the time at which the owner of an endpoint must look at it."""
 _CONSTANT: Final = HEAD_SIZE + 8
 """Position at which the constant part of an endpoint's row begins."""
+_LARGE = 100_000
+"""Bytes from which on the value of a waiting row is not encoded by fastavro."""
 _NUMBERS = 12
 """Number of integers in an endpoint's row, from its state to its error code; see ``Kept``."""
 
@@ -444,7 +446,11 @@ class WaitingRow:
 
 def encode_waiting(row: WaitingRow) -> bytes:
     """Encode a waiting row."""
-    return _WAITING.encode(_fields(row))
+    if len(row.value) < _LARGE:
+        return _WAITING.encode(_fields(row))
+    # The value is the last field. fastavro is slow with a large one.
+    short = _WAITING.encode(_fields(replace(row, value=b"")))
+    return b"".join((memoryview(short)[:-1], encode_long(len(row.value)), row.value))
 
 
 def topic_of(row: bytes) -> str:

@@ -24,6 +24,8 @@ class MemoryStore:
         """Return the row of a key."""
         return self._rows.get(key)
 
+    get_once = get
+
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
         if self._keys is None:

@@ -19,6 +19,7 @@ from rocksdict import (
     Options,
     Rdict,
     RdictIter,
+    ReadOptions,
     WriteBatch,
     WriteBufferManager,
     WriteOptions,
@@ -81,6 +82,8 @@ class RocksStore:
         self._db = self._opened(memory)
         # RocksDB's write-ahead log is off, because it would write every row once more. The rows in memory are written
         # to files in the order in which they came. So after a crash, the copy has all rows up to some checkpoint, and no later rows.
+        self._once = ReadOptions()
+        self._once.fill_cache(False)  # type: ignore[call-arg]  # its stub lacks the argument
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # a property; its stub says method
 
@@ -92,6 +95,14 @@ class RocksStore:
     def get(self, key: bytes) -> bytes | None:
         try:
             found: bytes | None = self._db.get(key)
+        except Exception as failure:
+            raise self._damaged(failure) from failure
+        return found
+
+    def get_once(self, key: bytes) -> bytes | None:
+        """Return a large row without keeping its blocks in the cache."""
+        try:
+            found: bytes | None = self._db.get(key, read_opt=self._once)
         except Exception as failure:
             raise self._damaged(failure) from failure
         return found

@@ -33,6 +33,8 @@ class OpenCopy:
         """Return the row of a key."""
         return self._open().get(key)
 
+    get_once = get
+
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
         return self._open().scan(prefix)

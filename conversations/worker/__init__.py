@@ -36,6 +36,7 @@ state has one owner, and only this owner changes it:
 ``Progress``      the partition's row: positions, log time, rollbacks, the switch
 ``QueueInput``    records that were read and not yet routed, and whether the input is paused
 ``Waiting``       records kept as rows: waiting, held behind a gap, or delayed for a destination
+``Pieces``        pieces of commands, kept as rows
 ``Transmission``  outgoing envelopes, and dialogs with an envelope that was refused for good
 ``Successions``   the order of the dialogs of each key of a pool
 ``Schedule``      deadlines of endpoints, deletion times of rows, ticks

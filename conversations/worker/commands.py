@@ -196,7 +196,7 @@ def _keys(command: Command) -> list[bytes]:
 
 
 def _content(partition: Partition, command: Command) -> bytes:
-    at_hand = partition.waiting.pieces.at_hand
+    at_hand = partition.pieces.at_hand
     if at_hand is not None:
         # The encoding of the whole command is here. Its operations are not encoded once more, because they may have many megabytes.
         head = encode_command(replace(command, operations=()))[:-1]

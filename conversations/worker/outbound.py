@@ -103,7 +103,7 @@ def send_message(partition: Partition, active: Active, verb: Send) -> None:
     if len(verb.body) <= size:
         send(partition, active, message_run(verb.message_type, verb.content_type), verb.body)
         return
-    if partition.waiting.pieces.at_hand is not None and referring.refer(partition, active, verb):
+    if partition.pieces.at_hand is not None and referring.refer(partition, active, verb):
         return
     count = -(-len(verb.body) // size)
     for at, part in enumerate(cut(verb.body, size)):

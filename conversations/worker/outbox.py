@@ -108,6 +108,13 @@ class Outbox:
                 return flight.rows[key]
         return self.store.get(key)
 
+    def read_once(self, key: bytes) -> bytes | None:
+        """Return a row like ``read``: a large one, which is not kept in the cache of the store."""
+        for flight in (self.filling, self.flying):
+            if flight is not None and key in flight.rows:
+                return flight.rows[key]
+        return self.store.get_once(key)
+
     def scan(self, prefix: bytes, most: int | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose keys start with ``prefix``, in key order, as they will be after the commit of both flights.
 

@@ -32,6 +32,7 @@ from conversations.worker.groups import Groups
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.parking import Parking
+from conversations.worker.piece_rows import Pieces
 from conversations.worker.progress import Progress
 from conversations.worker.queue_input import QueueInput
 from conversations.worker.residents import Residents
@@ -76,6 +77,11 @@ class Partition:
     def unacknowledged(self) -> Unacknowledged:
         """The envelopes that were transmitted, and that their peers have not acknowledged."""
         return self.transmission.unacknowledged
+
+    @property
+    def pieces(self) -> Pieces:
+        """The pieces of commands that are not whole yet, or whose messages are not transmitted yet."""
+        return self.transmission.pieces
 
     @property
     def successions(self) -> Successions:
@@ -310,7 +316,7 @@ class Partition:
         for kind, passing in ((rows.COMMAND, self.schedule.commands), (rows.LETTER, self.schedule.letters)):
             for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)
-                self.waiting.pieces.restore(key, row)
+                self.pieces.restore(key, row)
         self.parking.restore()
 
     def read_to(self) -> int:

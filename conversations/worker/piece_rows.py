@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from conversations.protocol import repetitions
 from conversations.protocol.command import Piece
+from conversations.worker.joining import join
 from conversations.worker.outbox import Outbox
 
 _TIME = 8
@@ -57,7 +59,7 @@ class Pieces:
 
     def joined(self, command_id: bytes, last: bytes) -> bytes:
         """Return the content of the pieces of a command that are kept, with that of one more."""
-        return b"".join((*self._contents(command_id), last))
+        return join(chain(self._contents(command_id), (last,)))
 
     def drop(self, command_id: bytes) -> None:
         """Delete the rows of a command."""
@@ -69,6 +71,14 @@ class Pieces:
         """Give a command up, because the time of a row is over: it never gets whole. Rows of other repetitions do not count."""
         if repetitions.is_piece(key):
             self._forget(repetitions.command_of(key))
+
+    def hold(self, command_id: bytes, value: bytes) -> None:
+        """Keep a whole command at hand while it is carried out."""
+        self.at_hand = command_id, value
+
+    def let_go(self) -> None:
+        """Forget the command at hand."""
+        self.at_hand = None
 
     # -- bodies in the pieces -----------------------------------------------------------------------------
 
@@ -106,7 +116,7 @@ class Pieces:
         for index, size in enumerate(self._kept.get(_name(command_id), ())):
             if at < end and at + size > begin:
                 key = repetitions.piece(command_id, index)
-                content = self._outbox.decoded(key, _content, self._outbox.read(key) or b"")
+                content = self._outbox.decoded(key, _content, self._outbox.read_once(key) or b"")
                 parts.append(content[max(begin - at, 0) : end - at])
             at += size
         return b"".join(parts)
@@ -117,10 +127,9 @@ class Pieces:
         self._used[_name(command_id)] = count
         self._outbox.write(repetitions.count(command_id), until.to_bytes(_TIME, "big") + count.to_bytes(4, "big"))
 
-    def _contents(self, command_id: bytes) -> Iterator[bytes]:
-        # One row after the other, because all of them take as much memory as the command.
+    def _contents(self, command_id: bytes) -> Iterator[memoryview]:
         for index in range(self.arrived(command_id)):
-            yield (self._outbox.read(repetitions.piece(command_id, index)) or b"")[_TIME:]
+            yield memoryview(self._outbox.read_once(repetitions.piece(command_id, index)) or b"")[_TIME:]
 
     def _count(self, name: bytes, size: int) -> None:
         self._kept.setdefault(name, []).append(size)

@@ -24,10 +24,10 @@ def take(partition: Partition, order: Order, piece: Piece, carry_out: Callable[[
     whole = _whole(partition, order, piece)
     if whole is None:
         return
-    kept, command_id = partition.waiting.pieces, order.command.command_id
-    kept.at_hand = command_id, whole.value
+    kept, command_id = partition.pieces, order.command.command_id
+    kept.hold(command_id, whole.value)
     carry_out(partition, whole)
-    kept.at_hand = None
+    kept.let_go()
     if kept.has_users(command_id):
         _keep(partition, order, piece)
     else:
@@ -40,7 +40,7 @@ def _whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
     A piece that is there already, or whose command took effect before, is a repetition. If a piece does not fit, the command is refused: its dead letter
     has what has come of it.
     """
-    kept, command_id = partition.waiting.pieces, order.command.command_id
+    kept, command_id = partition.pieces, order.command.command_id
     taken = repetitions.joined(command_id)
     if 0 <= piece.index < kept.arrived(command_id) or partition.outbox.read(taken) is not None:
         partition.context.counts.count_duplicate()
@@ -66,13 +66,13 @@ def _whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
 
 def _keep(partition: Partition, order: Order, piece: Piece) -> None:
     until = commands.until(partition, order.log_time)
-    key = partition.waiting.pieces.keep(order.command.command_id, piece, until)
+    key = partition.pieces.keep(order.command.command_id, piece, until)
     partition.schedule.commands.add(until, key)
 
 
 def _misfit(partition: Partition, order: Order, piece: Piece) -> str:
     """Return why a piece must not come next; "" if it may."""
-    kept, limits = partition.waiting.pieces, partition.context.settings.limits
+    kept, limits = partition.pieces, partition.context.settings.limits
     arrived = kept.arrived(order.command.command_id)
     if not arrived <= piece.index < piece.count or not piece.content:
         return f"piece {piece.index} of {piece.count} is no possible piece of a command"
@@ -93,7 +93,7 @@ def _is_of(whole: Command, piece: Command) -> bool:
 
 
 def _refuse(partition: Partition, order: Order, piece: Piece, why: str) -> None:
-    kept, command_id = partition.waiting.pieces, order.command.command_id
+    kept, command_id = partition.pieces, order.command.command_id
     value = kept.joined(command_id, piece.content)
     kept.drop(command_id)
     commands.refuse(partition, replace(order, value=value), LocalError(why, code=codes.COMMAND_CONTRADICTS))

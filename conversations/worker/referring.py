@@ -21,7 +21,7 @@ LOOKS = 20
 def refer(partition: Partition, active: Active, verb: Send) -> bool:
     """Give a large message its numbers, and let a delayed row refer to its body. Return False if its body is not in the command at hand."""
     endpoint, context = active.endpoint, partition.context
-    at_hand = partition.waiting.pieces.at_hand
+    at_hand = partition.pieces.at_hand
     start = -1 if at_hand is None else _place(at_hand[1], verb)
     if at_hand is None or start < 0:
         return False
@@ -49,10 +49,10 @@ def _place(value: bytes, send: Send) -> int:
     Any run of equal bytes will do. Only a few places are compared, so that no client can make this slow.
     """
     head = encode_text(send.message_type) + encode_text(send.content_type) + encode_long(len(send.body))
-    view, at = memoryview(value), -1
+    at = -1
     for _ in range(LOOKS):
         at = value.find(head, at + 1)
         start = at + len(head)
-        if at < 0 or view[start : start + len(send.body)] == send.body:
+        if at < 0 or value.startswith(send.body, start):
             return -1 if at < 0 else start
     return -1

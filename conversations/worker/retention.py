@@ -33,11 +33,11 @@ def sweep(partition: Partition) -> None:
         partition.groups.leave(tombstone.origin, tombstone.key, key[1:])
     for passing in (partition.schedule.commands, partition.schedule.letters):
         for key in passing.take(log_time, SWEEP):
-            if partition.waiting.pieces.is_used(key):
+            if partition.pieces.is_used(key):
                 passing.add(log_time + partition.context.periods.command_life, key)
                 continue
             partition.outbox.write(key, None)
-            partition.waiting.pieces.forget(key)
+            partition.pieces.forget(key)
     partition.schedule.deadlines.trim(partition.is_open)
     _tick(partition)
 
@@ -59,7 +59,7 @@ def _tick(partition: Partition) -> None:
     """Write a tick if tombstones or pieces wait to be forgotten, and the queue has been idle for ``Periods.tick_after``."""
     context, now = partition.context, partition.context.now
     if not partition.schedule.wants_tick(
-        now, partition.progress.row.queue_time, context.periods.tick_after, more=partition.waiting.pieces.bytes > 0
+        now, partition.progress.row.queue_time, context.periods.tick_after, more=partition.pieces.bytes > 0
     ):
         return
     where = partition.number, context.destinations.partitions(context.name) or 1

@@ -24,7 +24,17 @@ from typing import NamedTuple
 from conversations.protocol import rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.endpoint import prefix_of
-from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import (
+    HEADER_NAME,
+    Envelope,
+    decode,
+    encode,
+    encode_long,
+    encode_message,
+    header_of,
+    message_run,
+    tail_start,
+)
 from conversations.protocol.fragments import last_number
 from conversations.protocol.referred import Referred, body_of, following, refers, row_of
 from conversations.protocol.sequencing import NONE
@@ -34,6 +44,7 @@ from conversations.worker.active import Active, Endpoints
 from conversations.worker.carried import Carried
 from conversations.worker.context import Context
 from conversations.worker.outbox import Outbox
+from conversations.worker.piece_rows import Pieces
 from conversations.worker.successions import Successions
 from conversations.worker.unacknowledged import Unacknowledged, is_sequenced
 from conversations.worker.waiting_rows import Waiting
@@ -58,7 +69,17 @@ class Refusal(NamedTuple):
 class Transmission:
     """Sends the envelopes of one partition, and keeps an envelope while its destination takes no records."""
 
-    __slots__ = ("_context", "_endpoints", "_outbox", "_waiting", "carried", "refused", "successions", "unacknowledged")
+    __slots__ = (
+        "_context",
+        "_endpoints",
+        "_outbox",
+        "_waiting",
+        "carried",
+        "pieces",
+        "refused",
+        "successions",
+        "unacknowledged",
+    )
 
     def __init__(
         self, context: Context, outbox: Outbox, waiting: Waiting, endpoints: Endpoints, unacknowledged: Unacknowledged,
@@ -73,6 +94,7 @@ class Transmission:
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
         self.carried = Carried(outbox)
+        self.pieces = Pieces(outbox)
 
     def begin(self, active: Active) -> None:
         """Set the deadline of a dialog's first message, because the message is transmitted now.
@@ -185,7 +207,7 @@ class Transmission:
             self._route(active)
         row = row_of(active.way.topic, active.out_key, self.carried.trace, envelope, body)
         self._waiting.delay(active.identity, active.way.topic, rows.encode_waiting(row))
-        self._waiting.pieces.refer(body.command_id, self._context.now + self._context.periods.command_life)
+        self.pieces.refer(body.command_id, self._context.now + self._context.periods.command_life)
 
     def delayed_in(self, kept: rows.WaitingRow) -> Iterator[tuple[Envelope, bytes]]:
         """Yield the envelopes of a delayed row, each with its bytes. A row that refers to a body stands for several."""
@@ -195,7 +217,7 @@ class Transmission:
             return
         body = body_of(kept, envelope)
         for it in following(envelope):
-            whole = replace(it, body=self._waiting.pieces.part(body.command_id, *body.part(it.fragment)))
+            whole = replace(it, body=self.pieces.part(body.command_id, *body.part(it.fragment)))
             yield whole, encode(whole)
 
     def drop(self, own: bytes, key: bytes, row: bytes) -> int:
@@ -206,7 +228,7 @@ class Transmission:
         if not refers(kept):
             return 1
         envelope = decode(kept.value)
-        self._waiting.pieces.release(envelope.body)
+        self.pieces.release(envelope.body)
         return envelope.fragments - envelope.fragment
 
     def forget(self, own: bytes, *, answers: bool = False) -> int:
@@ -297,8 +319,17 @@ class Transmission:
         return True
 
     def _release_one(self, active: Active, envelope: Envelope, kept: rows.WaitingRow) -> None:
-        value = encode(replace(envelope, prefix=prefix_of(active.endpoint)))
-        start = len(active.out_prefix())
+        prefix = active.out_prefix()
+        if (
+            envelope.fragments > 1 and envelope.extras is None
+        ):  # one run of bytes, because fastavro is slow with large bodies
+            run = message_run(envelope.message_type, envelope.content_type, envelope.fragment, envelope.fragments)
+            value = encode_message(
+                prefix, envelope.seq, envelope.ack, encode_long(envelope.sent_at), run, envelope.body
+            )
+        else:
+            value = encode(replace(envelope, prefix=prefix_of(active.endpoint)))
+        start = len(prefix)
         if active.endpoint.resends and is_sequenced(envelope):
             self.unacknowledged.keep(active, envelope.seq, value[start:], last_number(envelope))
         self._produce(active.way, kept.key, value, kept.header)
@@ -314,7 +345,7 @@ class Transmission:
                 self._outbox.write(key, left)
                 self._waiting.delayed.count(active.identity, len(left) - len(row))
                 return False
-            self._release_one(active, replace(it, body=self._waiting.pieces.part(body.command_id, begin, end)), kept)
+            self._release_one(active, replace(it, body=self.pieces.part(body.command_id, begin, end)), kept)
         self.drop(active.identity, key, row)
         return True
 

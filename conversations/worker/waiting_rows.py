@@ -7,7 +7,6 @@ There are five kinds of rows:
   records back into their lanes in the order of these numbers. New rows go behind all others, with one exception. When the gap before
   a held record has closed, the record comes to the head of its lane. Then its row goes in front of all others.
 * **Held rows** keep messages that arrived early: a message before them is missing. Their keys have the dialog and the sequence number.
-* **Pieces** of commands are kept as rows until their command is whole (``Pieces``).
 * **Fragments** are kept as rows until the message that they belong to is settled (``Fragments``).
 * **Delayed rows** keep envelopes of this side that their destination cannot take now. These rows and the waiting rows get their numbers
   from the same sequence. Letters of records that never had an offset also get numbers from this sequence.
@@ -19,13 +18,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 
 from conversations.protocol import rows
 from conversations.protocol.envelope import Envelope, decode, encode
-from conversations.protocol.fragments import Begun, begun_with, is_last, joined
+from conversations.protocol.fragments import Begun, begun_with, is_last
 from conversations.worker.active import NO_ROW, Active, Arrival, Recorded
+from conversations.worker.joining import join
 from conversations.worker.outbox import Outbox
-from conversations.worker.piece_rows import Pieces
 from conversations.worker.records import arrival_of, encode_item
 
 FIRST_ROW = 1 << 40
@@ -177,13 +178,14 @@ class Fragments:
         self.bytes += len(envelope.body)
 
     def _whole(self, active: Active, last: Envelope) -> Envelope:
-        return joined(last, (decode(row.value).body for row in self._rows(active, self.begun[active.identity])))
+        parts = (decode(row.value).body for row in self._rows(active, self.begun[active.identity]))
+        return replace(last, body=join(chain(parts, (last.body,))), fragment=0, fragments=1)
 
     def _rows(self, active: Active, begun: Begun) -> Iterator[rows.WaitingRow]:
         # One row after the other, because all of them take as much memory as the message.
         for number in begun.numbers:
             key = rows.numbered(rows.FRAGMENT, active.identity, number)
-            yield self._outbox.decoded(key, rows.decode_waiting, self._outbox.read(key) or b"")
+            yield self._outbox.decoded(key, rows.decode_waiting, self._outbox.read_once(key) or b"")
 
     def _drop(self, active: Active, begun: Begun) -> None:
         for number in begun.numbers:
@@ -195,7 +197,7 @@ class Fragments:
 class Waiting:
     """The rows of one partition that keep records, and the number of their bytes."""
 
-    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held", "pieces")
+    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held")
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -204,7 +206,6 @@ class Waiting:
         """Bytes of the records in waiting rows."""
         self.held, self.delayed = Kept(), Delayed()
         self.fragments = Fragments(outbox)
-        self.pieces = Pieces(outbox)
 
     @property
     def added(self) -> int:

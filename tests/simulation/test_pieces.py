@@ -111,7 +111,7 @@ def test_a_large_block_takes_effect_with_its_last_piece(world: World) -> None:
     assert world.both.answers == {name: ["a", LONG, "last"]}
     assert world.kept() == []
     assert world.sim.worker("here").partitions
-    assert {p.waiting.pieces.bytes for p in world.sim.worker("here").partitions.values()} == {0}
+    assert {p.pieces.bytes for p in world.sim.worker("here").partitions.values()} == {0}
     queue = visible(world.sim.broker, service_topic(world.sim.broker.namespace, "there", QUEUE))
     cut = [it for it in (decode(record.value() or b"") for record in queue) if it.fragments > 1]
     assert {it.kind for it in cut} == {Kind.MESSAGE}
@@ -315,7 +315,7 @@ class Slow(World):
         return [(it.seq, it.fragments) for it in queued(self.sim, "there") if it.kind is Kind.MESSAGE]
 
     def used(self) -> int:
-        return sum(it.waiting.pieces.bytes for it in self.sim.worker("here").partitions.values())
+        return sum(it.pieces.bytes for it in self.sim.worker("here").partitions.values())
 
 
 @pytest.fixture
