@@ -89,7 +89,7 @@ class Limits:
         32_000_000, Unit.BYTES, "A step that has read this many bytes reads no further records. A step that has written this many bytes starts no further work. A transaction may have twice as many bytes as this limit, plus the records of the last item.",
     )  # fmt: skip
     flow_bytes: int = setting(
-        4_000_000, Unit.BYTES, "Bytes of fragments that a step transmits, and of large records that it reads. Further ones wait for the next steps, so that a large message does not hold up other dialogs.",
+        2_000_000, Unit.BYTES, "Bytes of fragments that a step transmits, and of large records that it reads. Further ones wait for the next steps, so that a large message does not hold up other dialogs.",
     )  # fmt: skip
     waiting_bytes: int = setting(
         64_000_000, Unit.BYTES, "Maximum bytes of waiting rows per partition. Above the limit, the partition stops reading its queue until the bytes are less than half of the limit.",

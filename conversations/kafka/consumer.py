@@ -25,7 +25,7 @@ PREFERRED = {
     "queued.min.messages": 200_000,
     "fetch.queue.backoff.ms": 10,
     # Records of all partitions wait in one queue of the client, so a small record waits for all bytes that were fetched before it.
-    "queued.max.messages.kbytes": 8_192,
+    "queued.max.messages.kbytes": 4_096,
 }
 # enable.partition.eof reports the end of a partition. Without this report, nobody knows that only transaction markers follow.
 SAFE = {"isolation.level": "read_committed", "enable.partition.eof": True}
@@ -39,9 +39,9 @@ SLICE = 32
 """Number of records in the first slice of a poll, and the minimum for later slices."""
 LARGE = 100_000
 """Bytes from which on a record is large."""
-LARGE_SLICE = 4
+LARGE_SLICE = 2
 """Number of records in a slice after a large one. Large records mostly follow each other."""
-LARGE_BYTES = 4_000_000
+LARGE_BYTES = 2_000_000
 """Bytes of large records after which a poll takes no more, so that they do not hold up the small ones of other partitions."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the ends of the open partitions."""

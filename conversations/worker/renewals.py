@@ -161,6 +161,8 @@ def transmit_again(partition: Partition, active: Active, after: int, last: int =
     for it in partition.unacknowledged.after(active, after):
         if it.number != expected or not it.row or NONE < last < it.number:
             break  # a later one is missing, or this step transmits it anyway
+        if it.envelope.fragments > 1 and not partition.context.budget.transmits(len(it.value)):
+            break
         partition.transmission.transmit(active, it.value)
         expected += 1
         if partition.context.budget.is_read():

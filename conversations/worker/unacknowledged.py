@@ -120,7 +120,7 @@ class Unacknowledged:
         for run in list(sent.runs):
             if run.last > number:
                 key = rows.numbered(rows.UNACKNOWLEDGED, active.identity, run.first)
-                row = self._outbox.read(key)
+                row = (self._outbox.read if run.size < ROW_BYTES else self._outbox.read_once)(key)
                 tails = [] if row is None else self._outbox.decoded(key, decode_tails, row)
                 yield from _remaining(prefix, run.first, tails, number, key)
         yield from _remaining(prefix, sent.first, list(sent.fresh), number, b"")
