@@ -39,6 +39,8 @@ SLICE = 32
 """Number of records in the first slice of a poll, and the minimum for later slices."""
 LARGE = 100_000
 """Bytes from which on a record is large."""
+SMALL = 1_000
+"""A slice whose records have fewer bytes on average is not searched for large ones."""
 LARGE_SLICE = 2
 """Number of records in a slice after a large one. Large records mostly follow each other."""
 LARGE_BYTES = 2_000_000
@@ -348,7 +350,7 @@ def more(consumer: Consumer, first: Message, limit: int, size: int) -> list[Mess
         batch += found
         got = sum(map(len, found))
         taken += got
-        if got > LARGE:
+        if got > max(LARGE, SMALL * len(found)):
             large += sum(it for it in map(len, found) if it > LARGE)
         some = LARGE_SLICE if large else max(SLICE, (size - taken) * len(batch) // max(taken, 1))
     return batch

@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from conversations.durations import SECOND
+from conversations.protocol import rows
+from conversations.protocol.endpoint import prefix_of
+from conversations.protocol.envelope import Envelope, Kind
+from conversations.protocol.referred import Referred, row_of
 from conversations.protocol.retransmission import tries
 from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
 from conversations_ops.cli.transmission import Part, Waits, _text
 from conversations_ops.operate.queues import Queue
-from conversations_ops.operate.transmissions import NOT_KEPT, Transmission
+from conversations_ops.operate.transmissions import NOT_KEPT, Transmission, transmissions_in
 from conversations_ops.read_model.derived import derive
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.kept import kept
@@ -48,6 +52,22 @@ def write(file: File, sim: Simulation, service: str) -> None:
             write_rows(connection, place, kept(table.items()))
         while derive(connection, KAFKA.namespace, 10):
             pass
+
+
+def test_a_row_that_stands_for_several_fragments_is_listed_as_all_of_them() -> None:
+    both = Both()
+    with Simulation(both.here, both.there, far=["there"], partitions=1) as sim:
+        sim.wire.lose = lambda _: True
+        begin(sim, *"abcdef")
+        sim.run()
+        (table,) = state_of(sim.broker_of("here"), "here")
+    own = next(key[1:18] for key in table if key.startswith(rows.UNACKNOWLEDGED))
+    endpoint, _ = rows.decode_endpoint(own, table[rows.ENDPOINT + own], "here")
+    first = Envelope(prefix_of(endpoint), Kind.MESSAGE, 2, -1, message_type="Word", fragment=1, fragments=4)
+    row = row_of("queue", b"key", b"", first, Referred(b"1" * 16, 0, 100, 30))
+    table[rows.numbered(rows.DELAYED, own, 1)] = rows.encode_waiting(row)
+    found = {it.number: it.delayed for it in transmissions_in(table, (KAFKA.namespace, "here", 0)) if it.own == own}
+    assert found == {0: False, 1: False, 2: True, 3: True, 4: True, 5: False}
 
 
 def test_what_another_cluster_has_not_acknowledged_is_listed_with_its_tries(file: File) -> None:
