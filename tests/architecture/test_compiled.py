@@ -21,8 +21,6 @@ LEFT_OUT = {line.split(" ")[1].rstrip(":") for line in LINES if line.startswith(
 
 BOUNDED = {
     "conversations/bodies.py": {"_undecorated"},  # as deep as an annotation of a handler
-    "conversations/worker/dispatch.py": {"_carry_out"},  # once: the pieces of a command are never pieces of another one
-    "conversations/worker/presence.py": {"arrive", "depart"},  # methods that call functions of the same name
 }
 """Functions that call themselves, and yet no deeper for any input."""
 
@@ -32,22 +30,22 @@ def _functions(file: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
-def _called(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+def _called(function: ast.AST) -> Iterator[str]:
     for call in (it for it in ast.walk(function) if isinstance(it, ast.Call)):
         if isinstance(call.func, ast.Name):
             yield call.func.id
-        elif (
-            isinstance(call.func, ast.Attribute)
-            and isinstance(call.func.value, ast.Name)
-            and call.func.value.id == "self"
-        ):
-            yield call.func.attr
+        elif isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            yield f"{call.func.value.id}.{call.func.attr}"
 
 
 def _recursive(file: str) -> set[str]:
+    """Return the functions, and the methods as ``self.name``, that call themselves, perhaps through others of their module."""
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    methods = {it for cls in ast.walk(tree) if isinstance(cls, ast.ClassDef) for it in cls.body}
     calls: dict[str, set[str]] = {}
-    for function in _functions(file):
-        calls.setdefault(function.name, set()).update(_called(function))
+    for function in (it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef)):
+        name = f"self.{function.name}" if function in methods else function.name
+        calls.setdefault(name, set()).update(_called(function))
     found = set()
     for name in calls:
         reached, left = set[str](), [name]
