@@ -18,6 +18,9 @@ from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, events_top
 from conversations.testing.reading import dead_letters, visible
 from conversations.worker import Worker, dispatch, inbound, intake, partition_commands, rollbacks
 from tests.crashes.support.mortal_workers import Job, MortalService, die, until
+from tests.support.forms import python_form
+
+pytestmark = python_form
 
 
 class _BugError(Exception):

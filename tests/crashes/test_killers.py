@@ -19,6 +19,9 @@ from conversations.testing import Simulation
 from conversations.testing.reading import dead_letters, visible
 from tests.crashes.support.mortal_workers import Job, MortalService, die, until
 from tests.simulation.support.services import ECHO, Heard, Say
+from tests.support.forms import python_form
+
+pytestmark = python_form
 
 BOTH = Contract("Both", sent_by_initiator=[Say, Heard])
 

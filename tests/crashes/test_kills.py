@@ -23,9 +23,10 @@ from conversations.protocol.partition_row import PartitionRow, decode_partition
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, service_topic
 from tests.acceptance.support.command_line import ROOT
 from tests.crashes.support.counting_services import COUNTING, Number, counter, echoer
+from tests.support.forms import python_form
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [python_form, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(180)]
 
 KILLED = -signal.SIGKILL
 

@@ -8,6 +8,9 @@ from conversations.errors import DestinationFailed
 from conversations.ports import Produced
 from conversations.protocol import rows
 from tests.crashes.support.mortal_workers import Job, MortalService, until
+from tests.support.forms import python_form
+
+pytestmark = python_form
 
 
 def test_what_a_handler_writes_while_a_commit_is_refused_is_committed_later(monkeypatch: pytest.MonkeyPatch) -> None:

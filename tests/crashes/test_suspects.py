@@ -13,6 +13,9 @@ from conversations.local import LocalClient, MemoryCommands
 from conversations.ports import Out
 from conversations.worker import Worker, inbound, intake
 from tests.crashes.support.mortal_workers import Job, MortalService, die, until
+from tests.support.forms import python_form
+
+pytestmark = python_form
 
 
 @pytest.fixture

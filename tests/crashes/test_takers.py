@@ -22,6 +22,9 @@ from conversations.worker.active import Item
 from conversations.worker.announcements import name_of
 from conversations.worker.suspicion import TOGETHER
 from tests.crashes.support.mortal_workers import Job, MortalService, die, until
+from tests.support.forms import python_form
+
+pytestmark = python_form
 
 MOST = WorkerSettings().deaths + 2
 """Deaths: one that nobody expected, one among others, and those a record is charged with."""
