@@ -153,7 +153,7 @@ def resend(partition: Partition, active: Active, said: Envelope) -> bool:
 
 
 def transmit_again(partition: Partition, active: Active, after: int, last: int = NONE) -> bool:
-    """Transmit the envelopes after a number again, as many as the step's budget allows.
+    """Transmit the envelopes after a number again: the first one, and as many more as the step's budget allows.
 
     ``last`` is the number of the last of them; ``NONE`` means all. Return False if the next of them is not kept.
     """
@@ -161,7 +161,9 @@ def transmit_again(partition: Partition, active: Active, after: int, last: int =
     for it in partition.unacknowledged.after(active, after):
         if it.number != expected or not it.row or NONE < last < it.number:
             break  # a later one is missing, or this step transmits it anyway
-        if it.envelope.fragments > 1 and not partition.context.budget.transmits(len(it.value)):
+        # The first one always goes: the next of the peer is kept, and a probe that is not transmitted would cost a wait.
+        may_go = it.envelope.fragments == 1 or partition.context.budget.transmits(len(it.value))
+        if not may_go and expected > after + 1:
             break
         partition.transmission.transmit(active, it.value)
         expected += 1

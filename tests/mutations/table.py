@@ -1271,6 +1271,10 @@ MUTATIONS = (
         "tests/simulation/test_pieces.py::test_a_client_that_dies_among_the_pieces_leaves_nothing",
     ),
     Mutation(
+        "581-a-fragment-beyond-the-budget-counts-as-not-kept",
+        "tests/simulation/test_fragments.py::test_many_lost_fragments_that_are_asked_for_in_one_step_break_no_dialog",
+    ),
+    Mutation(
         "580-a-changed-source-runs-as-it-was-compiled",
         "tests/architecture/test_compiled.py::test_the_digest_is_of_names_and_bytes",
     ),

@@ -89,6 +89,30 @@ def test_only_a_lost_fragment_is_sent_again() -> None:
         sim.check_invariants()
 
 
+def test_many_lost_fragments_that_are_asked_for_in_one_step_break_no_dialog() -> None:
+    """The step may transmit two fragments, and more dialogs than two miss one: none of them hears that its fragment is not kept."""
+    both = Both()
+    with world(both, far=True, settings=settings(flow_bytes=FLOW), partitions=1) as sim:
+        lost: set[bytes] = set()
+
+        def lose(out: Out) -> bool:
+            envelope = decode(out.value or b"")
+            is_one = envelope.kind is Kind.MESSAGE and envelope.prefix.to_service == "there" and envelope.fragment == 1
+            if not is_one or envelope.prefix.conversation_id in lost:
+                return False
+            lost.add(envelope.prefix.conversation_id)
+            return True
+
+        sim.wire.lose = lose
+        for _ in range(8):
+            begin(sim, LONG, "last")
+        sim.run()
+        sim.advance(timedelta(minutes=2))
+        assert len(lost) == 8
+        assert list(both.heard.values()) == [[LONG, "last"]] * 8
+        sim.check_invariants()
+
+
 FLOW = 400
 """Bytes of two fragments: those of ``LONG`` in a world with this limit need two steps."""
 
