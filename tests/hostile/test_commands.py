@@ -37,7 +37,7 @@ ELSEWHERE = {
 """Commands that are not called here, and why."""
 
 
-OFFLINE = {"users list", "users add", "users remove"}
+OFFLINE = {"version", "users list", "users add", "users remove"}
 """Commands that need no Kafka."""
 WITHOUT_JSON = {"users add", "users remove"}
 
@@ -89,6 +89,7 @@ def calls(planted: Planted, out: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     yield 0, ("settings",)
     yield 2, ("settings", "--setting", "\x1b[31m\nerror: forged=1")
     yield 3, ("broker", "status", "nobody")
+    yield 0, ("version",)
     yield from other_calls(out)
 
 
