@@ -17,6 +17,7 @@ from conversations.protocol.code_table import of_error
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.identifiers import Handle, drawn_at, uuid_text
 from conversations.protocol.letters import RefusedCommand
+from conversations.protocol.park_row import QUEUE_ON, ParkRow, decode_park
 from conversations.protocol.states import State
 from conversations.protocol.succession import dialog_before
 from conversations.protocol.times import moment
@@ -149,7 +150,7 @@ def find(table: Table, name: Handle, service: str) -> Found:
     endpoint, _ = rows.decode_endpoint(own, row, service)
     delayed = sum(key[1:18] == own and bool(seq) for key, seq in table[rows.DELAYED].items())
     park = table[rows.PARK].get(rows.PARK + own)
-    parked = None if park is None else rows.decode_park(park)
+    parked = None if park is None else decode_park(park)
     acknowledged = endpoint.acked + 1
     sent = Sent(endpoint.next_out, delayed, max(endpoint.next_out - acknowledged - delayed, 0), acknowledged)
     error = None if endpoint.error is None else PeerError(endpoint.error.code, endpoint.error.description)
@@ -186,13 +187,13 @@ def _group(table: Table, origin: str, key: str) -> rows.GroupRow | None:
     return None if row is None else rows.decode_group(row)
 
 
-def _waiting_for(table: Table, endpoint: Endpoint, own: bytes, parked: rows.ParkRow | None, sent: Sent) -> str | None:
+def _waiting_for(table: Table, endpoint: Endpoint, own: bytes, parked: ParkRow | None, sent: Sent) -> str | None:
     if parked is not None:
         return _park(parked, "a message of the peer")
     timers = [(rows.timer_handler(name), "on_timer") for name in endpoint.timers()]
     for handler, what in ((rows.ERROR, "on_error"), *timers, (rows.SKIPPED, "on_skipped")):
         if (row := table[rows.RETRY].get(rows.RETRY + own + handler)) is not None:
-            return _park(rows.decode_park(row), f"the handler {what}")
+            return _park(decode_park(row), f"the handler {what}")
     row = table[rows.SUCCESSION].get(rows.SUCCESSION + endpoint.key.encode())
     before = None if row is None else dialog_before(row, own)
     if before is not None:
@@ -204,10 +205,10 @@ def _waiting_for(table: Table, endpoint: Endpoint, own: bytes, parked: rows.Park
     return None
 
 
-def _park(park: rows.ParkRow, what: str) -> str:
+def _park(park: ParkRow, what: str) -> str:
     why = f": {park.failure}" if park.failure else ""
-    if park.due == rows.QUEUE_ON:
+    if park.due == QUEUE_ON:
         return f"the queue to be on, or the brake to be off, for {what}{why}"
-    if park.due > rows.QUEUE_ON:
+    if park.due > QUEUE_ON:
         return f"an operator to decide about {what}{why}"
     return f"another attempt at {what} at {moment(park.due).isoformat(timespec='seconds')}{why}"

@@ -27,8 +27,10 @@ from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.events import ConversationId, GaveUp, Origin, Resolved, encode_worker_event
 from conversations.protocol.identifiers import uuid7, uuid_text
+from conversations.protocol.park_row import ParkRow, encode_park
 from conversations.protocol.states import State
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, STATE, events_topic, partition_of, service_topic
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 
 ORDERS, BILLING = "orders", "billing"
 CONTRACT, REQUEST, REPLY, AGAIN = "Invoices", "Invoice", "Invoiced", "Reminder"
@@ -163,17 +165,17 @@ class Planted:
         held = len(self.waiting) % 2 == 0
         failure = EXCEPTIONS[number // 10 % len(EXCEPTIONS)]
         since = self.began(number) + SECOND
-        park = rows.ParkRow(
+        park = ParkRow(
             due=NEVER if held else self.now + 3_600 * SECOND + number, next=1 + BEHIND, size=900, since=since, ticket=3,
             failure=f"{failure}: the order {number} cannot be paid",
         )  # fmt: skip
-        yield self._row(number, BILLING, rows.PARK, rows.encode_park(park))
+        yield self._row(number, BILLING, rows.PARK, encode_park(park))
         for seq in range(1 + BEHIND):
             said = self._said(number, ORDERS, AGAIN if seq else REQUEST, seq)
-            row = rows.WaitingRow(
+            row = WaitingRow(
                 self._topic(BILLING, QUEUE), offset + seq, since, True, 0 if seq else 5, self.key(number).encode(), b"", encode(said)
             )  # fmt: skip
-            yield self._row(number, BILLING, rows.PARKED, rows.encode_waiting(row), seq.to_bytes(8, "big"))
+            yield self._row(number, BILLING, rows.PARKED, encode_waiting(row), seq.to_bytes(8, "big"))
         partition, said = self._partition(number), self._said(number, ORDERS, REQUEST, 0)
         headers = [
             *self._headers(said, offset, names.HANDLER_FAILED if held else names.WAITS, since), (names.EXCEPTION, failure.encode()),

@@ -13,7 +13,9 @@ from bench.workload import BODY_BYTES
 from conversations import Kafka
 from conversations.protocol import rows
 from conversations.protocol.envelope import encode_long, encode_message, header_of, message_run
+from conversations.protocol.park_row import ParkRow, encode_park
 from conversations.protocol.topics import QUEUE, STATE, service_topic
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 
 
 def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due: int) -> Iterator[Filling]:
@@ -31,12 +33,10 @@ def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due:
             size += len(value)
             offset = place * messages + number
             header = header_of(value, len(prefix))
-            row = rows.WaitingRow(queue, offset, now, True, int(number == 0), key, header, value)
-            yield state, partition, rows.numbered(rows.PARKED, own, number), rows.encode_waiting(row), None
-        park = rows.ParkRow(
-            due, next=messages, size=size, since=now, ticket=1, failure="ValueError: made for the benchmark"
-        )
-        yield state, partition, rows.PARK + own, rows.encode_park(park), None
+            row = WaitingRow(queue, offset, now, True, int(number == 0), key, header, value)
+            yield state, partition, rows.numbered(rows.PARKED, own, number), encode_waiting(row), None
+        park = ParkRow(due, next=messages, size=size, since=now, ticket=1, failure="ValueError: made for the benchmark")
+        yield state, partition, rows.PARK + own, encode_park(park), None
         yield (
             state,
             partition,

@@ -18,6 +18,7 @@ from conversations.protocol.envelope import Envelope, Kind, encode
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.topics import QUEUE, STATE, partition_of, service_topic
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 
 ABSENT = "absent"
 PER_DIALOG = 10
@@ -41,8 +42,8 @@ def delayed_rows(kafka: Kafka, count: int) -> Iterator[Filling]:
         prefix = prefix_of(endpoint)
         for number in range(PER_DIALOG):
             value = encode(Envelope(prefix, Kind.MESSAGE, number, NONE, NONE, sent_at=now, message_type=codec.name, content_type=codec.content_type, body=body))  # fmt: skip
-            row = rows.WaitingRow(queue, NONE, 0, accepted=False, attempts=0, key=key.encode(), header=b"", value=value)
-            yield state, partition, rows.numbered(rows.DELAYED, own, drawn), rows.encode_waiting(row), None
+            row = WaitingRow(queue, NONE, 0, accepted=False, attempts=0, key=key.encode(), header=b"", value=value)
+            yield state, partition, rows.numbered(rows.DELAYED, own, drawn), encode_waiting(row), None
             drawn += 1
         yield (
             state,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from conversations.errors import UndecodableRecord
-from conversations.protocol.varint import LONGS, TABLE_END, encode_long, read_long
+from conversations.protocol.varint import LONGS, TABLE_END, encode_long, read_int, read_long
 
 Run: TypeAlias = tuple[bytes, int, str, int, str, int, int, str]
 """The encoded run, its length, then message_type, code, description, fragment, fragments, content_type."""
@@ -20,7 +20,6 @@ RUNS: dict[bytes, Run] = {}
 
 _LIMIT = 1024
 _LONGEST = 512
-_INT = 1 << 31
 
 
 @lru_cache(maxsize=_LIMIT)
@@ -42,10 +41,10 @@ def read_run(value: bytes, at: int) -> Run:
         UnicodeDecodeError: a text is not UTF-8.
     """
     message_type, end = read_text(value, at)
-    code, end = _read_int(value, end)
+    code, end = read_int(value, end)
     description, end = read_text(value, end)
-    fragment, end = _read_int(value, end)
-    fragments, end = _read_int(value, end)
+    fragment, end = read_int(value, end)
+    fragments, end = read_int(value, end)
     content_type, end = read_text(value, end)
     run = value[at:end], end - at, message_type, code, description, fragment, fragments, content_type
     if not code and not description and not fragment and fragments == 1 and end - at <= _LONGEST:
@@ -80,10 +79,3 @@ def read_text(value: bytes, at: int) -> tuple[str, int]:
             f"truncated: the text at byte {at} has length {size}, but the record has only {len(value)} bytes"
         )
     return value[at:end].decode(), end
-
-
-def _read_int(value: bytes, at: int) -> tuple[int, int]:
-    number, end = read_long(value, at)
-    if not -_INT <= number < _INT:
-        raise UndecodableRecord(f"the int at byte {at} is longer than 32 bits")
-    return number, end

@@ -15,8 +15,10 @@ from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.letters import letter_of
+from conversations.protocol.park_row import QUEUE_ON, decode_park
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
+from conversations.protocol.waiting_row import decode_waiting
 
 NEEDED = (rows.ENDPOINT, rows.PARK, rows.PARKED, rows.RETRY)
 """Kinds of the rows that ``parked`` reads."""
@@ -121,7 +123,7 @@ def _is_open(table: Mapping[bytes, bytes], key: bytes) -> bool:
 
 
 def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[str, int]) -> Parked:
-    (service, partition), row, own = where, rows.decode_park(data), key[1:18]
+    (service, partition), row, own = where, decode_park(data), key[1:18]
     endpoint, _ = rows.decode_endpoint(own, table[rows.ENDPOINT + own], service)
     is_timer = key.startswith(rows.RETRY) and rows.is_timer(key[18:])
     handler = Failed.TIMER if is_timer else _HANDLERS.get(key[18:], Failed.MESSAGE)
@@ -131,15 +133,15 @@ def _parked(table: Mapping[bytes, bytes], key: bytes, data: bytes, where: tuple[
         f"{service}.{what.lower()}-{uuid_text(own[:16])}-{'initiator' if own[16] else 'target'}{timer and f'-{timer}'}"
     )
     if key.startswith(rows.PARK):
-        head = rows.decode_waiting(table[rows.numbered(rows.PARKED, own, row.first)])
+        head = decode_waiting(table[rows.numbered(rows.PARKED, own, row.first)])
         envelope = decode(head.value)
         what = envelope.message_type if envelope.kind is Kind.MESSAGE else envelope.kind.name
         number, body, attempts, content_type = envelope.seq, envelope.body, head.attempts, envelope.content_type
         letter = letter_of(service, head.topic, partition, head.offset)
     return Parked(
         letter, service, uuid_text(own[:16]), own[16] == 1, endpoint.key, endpoint.contract, endpoint.peer, handler, number, what, body, attempts,
-        row.since, None if row.due >= rows.QUEUE_ON else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
-        row.ticket, row.due == rows.QUEUE_ON, row.returns, content_type, lifetime_end(endpoint), timer,
+        row.since, None if row.due >= QUEUE_ON else row.due, max(row.next - row.first - 1, 0), row.size, row.failure,
+        row.ticket, row.due == QUEUE_ON, row.returns, content_type, lifetime_end(endpoint), timer,
     )  # fmt: skip
 
 

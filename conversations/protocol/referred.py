@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from conversations.protocol.envelope import Envelope, encode
-from conversations.protocol.rows import WaitingRow
+from conversations.protocol.waiting_row import WaitingRow
 
 
 class Referred(NamedTuple):

@@ -24,9 +24,8 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, Final
 
@@ -43,7 +42,16 @@ from conversations.protocol.sequencing import Inbound
 from conversations.protocol.spans import Spans
 from conversations.protocol.timers import NamedTimers
 from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, kind_of
-from conversations.protocol.varint import PAIR_SIZE, PAIRS, encode_long, read_long, read_pair
+from conversations.protocol.varint import (
+    PAIR_SIZE,
+    PAIRS,
+    encode_long,
+    encode_numbers,
+    read_long,
+    read_numbers,
+    read_pair,
+)
+from conversations.protocol.waiting_row import decode_waiting
 
 IDENTITY_SIZE = 17
 HANDLER_SIZE = IDENTITY_SIZE + 1
@@ -62,13 +70,11 @@ _WAKE: Final = HEAD_SIZE
 """Position of the time at which the owner of an endpoint must look at it."""
 _CONSTANT: Final = HEAD_SIZE + 8
 """Position at which the constant part of an endpoint's row begins."""
-_LARGE = 100_000
-"""Bytes from which on the value of a waiting row is not encoded by fastavro."""
 _NUMBERS = 12
 """Number of integers in an endpoint's row, from its state to its error code; see ``Kept``."""
 
-_ENDPOINT, _TOMBSTONE, _GROUP, _WAITING, _PARK = (
-    Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group", "waiting", "park")
+_ENDPOINT, _TOMBSTONE, _GROUP = (
+    Schema(schemas.load(name, schemas.newest(name))) for name in ("endpoint", "tombstone", "group")
 )
 _UNCOUNTED, _UNKEPT, _UNNAMED = (Schema(schemas.load("endpoint", version)).head for version in (1, 2, 3))
 """Heads of endpoint's rows in older schema versions. Version 1 lacks ``handled`` and ``stateful``; version 2 also lacks the fields after them.
@@ -154,7 +160,7 @@ def encode_endpoint(endpoint: Endpoint, constant: bytes) -> bytes:
         b"\1" if endpoint.timer == NEVER else number(endpoint.timer), number(endpoint.asked),
         number(len(endpoint.inbound.held)), number(endpoint.discarded), number(endpoint.dead_lettered),
         b"\0\0" if error is None else _failure(error),
-        b"\0" if not endpoint.inbound.missing else _numbers(endpoint.inbound.missing),
+        b"\0" if not endpoint.inbound.missing else encode_numbers(sorted(endpoint.inbound.missing)),
         number(endpoint.handled), b"\1" if endpoint.stateful else b"\0",
         _KEPT[endpoint.resends] if endpoint.chain is None and not endpoint.fence and not endpoint.renews else _kept(endpoint),
     ))  # fmt: skip
@@ -185,10 +191,6 @@ _FIRST = Chain(0, b"", 0)
 def _failure(error: Failure) -> bytes:
     text = error.description.encode()
     return encode_long(error.code) + encode_long(len(text)) + text
-
-
-def _numbers(numbers: Collection[int]) -> bytes:
-    return b"".join((encode_long(len(numbers)), *(encode_long(number) for number in sorted(numbers)), b"\0"))
 
 
 def is_tombstone(row: bytes) -> bool:
@@ -267,7 +269,7 @@ def _decode_endpoint(name: bytes, row: bytes, service: str) -> tuple[Endpoint, b
             number, at = read_long(row, at)
             numbers.append(number)
     description, at = read_text(row, at)
-    missing, at = _read_numbers(row, at)
+    missing, at = _read_missing(row, at) if row[at] else (None, at + 1)
     handled, stateful = -1, 0
     if not row.startswith(_UNCOUNTED):
         handled, at = read_long(row, at)
@@ -328,19 +330,9 @@ def _read_timers(row: bytes, at: int) -> tuple[dict[str, int], int]:
     return found, at
 
 
-def _read_numbers(row: bytes, at: int) -> tuple[Spans | None, int]:
-    if not row[at]:
-        return None, at + 1
-    found: list[int] = []
-    while True:
-        count, at = read_long(row, at)
-        if count == 0:
-            return Spans(found), at
-        if not 0 < count <= len(row) - at:
-            raise UndecodableRecord(f"an array of {count} numbers in {len(row) - at} bytes")
-        for _ in range(count):
-            number, at = read_long(row, at)
-            found.append(number)
+def _read_missing(row: bytes, at: int) -> tuple[Spans, int]:
+    numbers, at = read_numbers(row, at)
+    return Spans(numbers), at
 
 
 @dataclass(slots=True)
@@ -396,7 +388,7 @@ def decode_tombstone(row: bytes) -> Tombstone:
     return Tombstone(**fields | {"forget_at": int.from_bytes(fields["forget_at"], "big"), "missing": missing})
 
 
-# -- groups, waiting records, the partition -------------------------------------------------------------------
+# -- groups -------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -430,49 +422,6 @@ def decode_group(row: bytes) -> GroupRow:
     return GroupRow(**fields | {"members": dict.fromkeys(fields["members"])})
 
 
-@dataclass(slots=True)
-class WaitingRow:
-    """A record that was read and is not handled yet, with its original bytes. Held, delayed and parked rows have the same fields."""
-
-    topic: str
-    offset: int
-    log_time: int
-    accepted: bool
-    attempts: int
-    key: bytes
-    header: bytes
-    value: bytes
-
-
-def encode_waiting(row: WaitingRow) -> bytes:
-    """Encode a waiting row."""
-    if len(row.value) < _LARGE:
-        return _WAITING.encode(_fields(row))
-    # The value is the last field. fastavro is slow with a large one.
-    short = _WAITING.encode(_fields(replace(row, value=b"")))
-    return b"".join((memoryview(short)[:-1], encode_long(len(row.value)), row.value))
-
-
-def topic_of(row: bytes) -> str:
-    """Return the topic of a waiting, held, delayed or parked row: the source of its record, or the destination of a delayed envelope.
-
-    Raises:
-        UndecodableRecord: the bytes are not such a row.
-    """
-    if not row.startswith(_WAITING.head):
-        return decode_waiting(row).topic
-    return read_text(row, HEAD_SIZE)[0]
-
-
-def decode_waiting(row: bytes) -> WaitingRow:
-    """Decode a waiting row.
-
-    Raises:
-        UndecodableRecord: the bytes are not a waiting row.
-    """
-    return WaitingRow(**DEFAULT.decode(row, _WAITING))
-
-
 def trimmed(key: bytes, row: bytes) -> bytes:
     """Return the part of a row that readers outside the workers need.
 
@@ -490,64 +439,6 @@ def trimmed(key: bytes, row: bytes) -> bytes:
     return b"" if number < 0 else b"%d" % number
 
 
-QUEUE_ON = NEVER - 1
-"""The ``due`` of records that wait until their queue is on, or until the brake is off."""
-
-
-@dataclass(slots=True)
-class ParkRow:
-    """A dialog that waits for another attempt of a failed handler, or for a human."""
-
-    due: int = NEVER
-    """Time of the next attempt, in microseconds.
-
-    ``NEVER``: the dialog waits for a human. ``QUEUE_ON``: the dialog waits for the queue or the brake.
-    """
-    first: int = 0
-    """Number of the dialog's first parked row, which has the failed message."""
-    next: int = 0
-    """Number of the dialog's last parked row, plus one."""
-    size: int = 0
-    """Bytes of the parked records."""
-    since: int = 0
-    """Time of the first failure, or of the first wait if nothing has failed yet, in microseconds."""
-    ticket: int = 0
-    """A number that grows each time the failed message or handler is parked."""
-    attempts: int = 0
-    """Number of failed attempts of a handler without a message. The attempts of a message are in its parked row."""
-    ended: bool = False
-    """True if the last parked row is the peer's END."""
-    failure: str = ""
-    """The handler's last exception; empty if the first parked record has not been tried yet."""
-    returns: int = 0
-    """Number of times that an operator gave the failed message back to its handler."""
-    returned: str = ""
-    """The command that last gave the message or handler back; empty if there was none, or if the outcome is known."""
-    counted: int = 0
-    """Number of records that arrived behind a failed message while the queue was on. Only these records count for the limit."""
-    counted_size: int = 0
-    """Bytes of the records in ``counted``."""
-    edited: str = ""
-    """The command that gave the failed message its present body; empty if it has its original body."""
-    skipped: list[int] = field(default_factory=list)
-    """Numbers of the messages that the peer skipped, for a handler ``on_skipped`` that failed; else empty."""
-
-
-def encode_park(row: ParkRow) -> bytes:
-    """Encode the row of a parked dialog."""
-    return _PARK.encode(_fields(row) | {"due": row.due.to_bytes(8, "big")})
-
-
-def decode_park(row: bytes) -> ParkRow:
-    """Decode the row of a parked dialog.
-
-    Raises:
-        UndecodableRecord: the bytes are not such a row.
-    """
-    fields = DEFAULT.decode(row, _PARK)
-    return ParkRow(**fields | {"due": int.from_bytes(fields["due"], "big")})
-
-
 def letter_key(topic: str, offset: int) -> bytes:
     """Return the key of an open letter's row, made from the source of its record: the topic (one of ``INPUTS``) and the offset."""
     return LETTER + _SOURCES[kind_of(topic)] + offset.to_bytes(8, "big") + bytes(8)
@@ -562,6 +453,6 @@ _SOURCES = {QUEUE: b"q", COMMANDS: b"c", DECISIONS: b"d"}
 _KINDS = {letter: kind for kind, letter in _SOURCES.items()}
 
 
-def _fields(row: Tombstone | WaitingRow | ParkRow) -> dict[str, Any]:
+def _fields(row: Tombstone) -> dict[str, Any]:
     # ``dataclasses.asdict`` would make a deep copy of every value. No copies are needed here.
     return {name: getattr(row, name) for name in row.__dataclass_fields__}

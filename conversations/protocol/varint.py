@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from conversations.errors import UndecodableRecord
 
 _LIMIT = 8192
 _LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 _UNSIGNED = (1 << 64) - 1
+_INT = 1 << 31
 
 
 def _encode(number: int) -> bytes:
@@ -57,6 +58,24 @@ Raises:
 """
 
 
+def encode_new(number: int) -> bytes:
+    """Encode a number as ``encode_long`` does, but not through its cache: for numbers that hardly ever come again.
+
+    Raises:
+        OverflowError: the number does not fit in 64 bits.
+    """
+    if not _LOW <= number <= _HIGH:
+        raise OverflowError(f"{number} does not fit in 64 bits")
+    return _encode(number)
+
+
+def encode_numbers(numbers: Collection[int]) -> bytes:
+    """Encode numbers as Avro encodes an array of longs."""
+    if not numbers:
+        return b"\0"
+    return b"".join((encode_long(len(numbers)), *(encode_long(number) for number in numbers), b"\0"))
+
+
 def read_long(value: bytes, at: int) -> tuple[int, int]:
     """Decode the long at ``at``. Return the number and the position of the next field.
 
@@ -98,3 +117,48 @@ def read_pair(value: bytes, at: int) -> tuple[tuple[int, int], int]:
             PAIRS.clear()
         PAIRS[value[at:end]] = pair
     return pair, end
+
+
+def read_int(value: bytes, at: int) -> tuple[int, int]:
+    """Decode the int at ``at``: a long of at most 32 bits. Return the number and the position of the next field.
+
+    Raises:
+        UndecodableRecord: ``read_long`` refuses the bytes, or the number has more than 32 bits.
+    """
+    number, end = read_long(value, at)
+    if not -_INT <= number < _INT:
+        raise UndecodableRecord(f"the int at byte {at} is longer than 32 bits")
+    return number, end
+
+
+def read_bytes(value: bytes, at: int) -> tuple[bytes, int]:
+    """Decode the bytes at ``at``: a length, and so many bytes. Return them and the position of the next field.
+
+    Raises:
+        UndecodableRecord: the length is negative, or more than the bytes that are left.
+    """
+    size, at = read_long(value, at)
+    end = at + size
+    if size < 0 or end > len(value):
+        raise UndecodableRecord(
+            f"truncated: {size} bytes are told at byte {at}, but the record has only {len(value)} bytes"
+        )
+    return value[at:end], end
+
+
+def read_numbers(value: bytes, at: int) -> tuple[list[int], int]:
+    """Decode the array of longs at ``at``. Return the numbers and the position of the next field.
+
+    Raises:
+        UndecodableRecord: a count is negative, or more than the bytes that are left, or ``read_long`` refuses a number.
+    """
+    found: list[int] = []
+    while True:
+        count, at = read_long(value, at)
+        if count == 0:
+            return found, at
+        if not 0 < count <= len(value) - at:
+            raise UndecodableRecord(f"an array of {count} numbers in {len(value) - at} bytes")
+        for _ in range(count):
+            number, at = read_long(value, at)
+            found.append(number)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sized
 
 from conversations.protocol import rows
+from conversations.protocol.park_row import decode_park
 from conversations.protocol.states import State
+from conversations.protocol.waiting_row import decode_waiting
 from conversations.worker import Worker
 from conversations.worker.partition import Partition
 from conversations.worker.waiting_rows import Kept
@@ -46,12 +48,12 @@ def check_at_rest(worker: Worker) -> None:
     """
     for partition in worker.partitions.values():
         where = f"partition {partition.number} of {worker.context.name}"
-        kept = sum(len(rows.decode_waiting(row).value) for _, row in partition.outbox.scan(rows.WAITING))
+        kept = sum(len(decode_waiting(row).value) for _, row in partition.outbox.scan(rows.WAITING))
         if kept != partition.waiting.bytes:
             raise AssertionError(
                 f"invariant 8 (bounded): {where} counts {partition.waiting.bytes} waiting bytes and keeps {kept}"
             )
-        parked = sum(len(rows.decode_waiting(row).value) for _, row in partition.outbox.scan(rows.PARKED))
+        parked = sum(len(decode_waiting(row).value) for _, row in partition.outbox.scan(rows.PARKED))
         if parked != partition.parking.bytes:
             raise AssertionError(
                 f"invariant 8 (bounded): {where} counts {partition.parking.bytes} parked bytes and keeps {parked}"
@@ -80,7 +82,7 @@ def _check_kept(partition: Partition, kind: bytes, kept: Kept) -> None:
 def _check_parked(partition: Partition, where: str) -> None:
     """Check that memory and rows agree about parked dialogs."""
     for kind, parks in ((rows.PARK, partition.parking.parks), (rows.RETRY, partition.parking.retries)):
-        kept = {key[1:]: rows.decode_park(row) for key, row in partition.outbox.scan(kind)}
+        kept = {key[1:]: decode_park(row) for key, row in partition.outbox.scan(kind)}
         if kept != {own: park.row for own, park in parks.items()}:
             raise AssertionError(f"invariant 2 (one step): {where} has {parks} in memory, {kept} in its rows")
     for own, park in partition.parking.parks.items():

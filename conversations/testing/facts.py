@@ -24,6 +24,7 @@ from conversations.protocol.referred import following, refers
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, has_commands, service_topic
 from conversations.protocol.unacknowledged import decode_tails
+from conversations.protocol.waiting_row import decode_waiting
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.ledger import Ledger
 from conversations.testing.reading import endpoints_of, state_of, visible
@@ -191,7 +192,7 @@ class Facts:
         return self._generations.get(sent.first, 0) > sent.generation
 
     def _note_row(self, key: bytes, value: bytes) -> None:
-        row = rows.decode_waiting(value)
+        row = decode_waiting(value)
         if has_commands(row.topic):
             return
         envelope = decode(row.value)

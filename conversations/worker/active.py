@@ -11,8 +11,9 @@ from conversations.handlers import Side
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
 from conversations.protocol.envelope import Envelope, Prefix, behind_header, encode_prefix
+from conversations.protocol.park_row import QUEUE_ON, ParkRow
 from conversations.protocol.partition_row import record_name
-from conversations.protocol.rows import QUEUE_ON, SKIPPED, GroupRow, ParkRow, Tombstone, encode_constant
+from conversations.protocol.rows import SKIPPED, GroupRow, Tombstone, encode_constant
 from conversations.scheduler import Run, Steps
 from conversations.worker.sent import NOTHING_SENT, Sent
 from conversations.worker.wires import NOWHERE, Way, Wire

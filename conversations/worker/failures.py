@@ -32,10 +32,11 @@ from datetime import timedelta
 from conversations.bodies import said
 from conversations.errors import InvalidBody, NewerState, ProcessDied, PublicationRefused, StateDamaged
 from conversations.poison import End, Retry, Subject, Then, decide, last, members
-from conversations.protocol import letters, rows
+from conversations.protocol import letters
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.events import BrakeOff, BrakeOn, ConversationId, GaveUp
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.park_row import QUEUE_ON
 from conversations.protocol.states import OPEN_STATES
 from conversations.protocol.times import later
 from conversations.worker import outbound, parking, queue_switch
@@ -165,7 +166,7 @@ def _is_braked(partition: Partition, item: Item, task: Task, failure: BaseExcept
     if braked:
         if item.park is not None:
             partition.parking.returned(item.park, parking.FAILED)
-        partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text)
+        partition.parking.let_wait(item, task.without, QUEUE_ON, text)
     return braked
 
 
@@ -241,7 +242,7 @@ def _hold(partition: Partition, item: Item, task: Task, failure: BaseException, 
 
 def _disable_queue(partition: Partition, item: Item, task: Task, failure: BaseException) -> None:
     """Turn the queue off. The message stays the head of its dialog, without a letter, and is tried again when the queue is on."""
-    partition.parking.let_wait(item, task.without, rows.QUEUE_ON, text_of(failure))
+    partition.parking.let_wait(item, task.without, QUEUE_ON, text_of(failure))
     queue_switch.turn_off(partition, queue_switch.POLICY, _what(item, task), text_of(failure))
 
 

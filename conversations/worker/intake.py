@@ -34,6 +34,7 @@ from conversations.protocol.rules import Inadmissible, Rule, header_among, told
 from conversations.protocol.seals import NotAuthentic
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import has_commands, partition_of
+from conversations.protocol.waiting_row import WaitingRow, decode_waiting
 from conversations.tracing import headers_of, trace_of
 from conversations.worker.active import Active, Arrival, Order
 from conversations.worker.partition import Partition
@@ -322,7 +323,7 @@ def _concerned(partition: Partition, command: Command) -> Active:
 def restore_waiting(partition: Partition) -> None:
     """Put the records of waiting rows back into their lanes after a restore, in the order of the rows' numbers."""
     for row_key, data in partition.outbox.store.scan(rows.WAITING):
-        row = partition.outbox.decoded(row_key, rows.decode_waiting, data)
+        row = partition.outbox.decoded(row_key, decode_waiting, data)
         number = int.from_bytes(row_key[1:], "big")
         item = partition.outbox.decoded(row_key, lambda _, row=row: _waiting_item(partition, row), data)  # type: ignore[misc]  # the default binds the loop's row
         partition.waiting.restore(item, number)
@@ -330,7 +331,7 @@ def restore_waiting(partition: Partition) -> None:
         partition.work.enqueue(item.active.lane, item)
 
 
-def _waiting_item(partition: Partition, row: rows.WaitingRow) -> Arrival | Order:
+def _waiting_item(partition: Partition, row: WaitingRow) -> Arrival | Order:
     text = row.key.decode()
     record = row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted
     if has_commands(row.topic):

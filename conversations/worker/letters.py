@@ -60,7 +60,7 @@ from conversations.protocol.letters import (
     WAITS,
 )
 from conversations.protocol.limits import KEY_BYTES, NAME, RECORD_BYTES, sendable
-from conversations.protocol.rows import ParkRow
+from conversations.protocol.park_row import ParkRow
 from conversations.seal_keys import KEY_ID
 from conversations.worker.active import Active, Arrival, Order
 from conversations.worker.broken_dialogs import BrokenDialogs

@@ -46,6 +46,8 @@ from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Kind
 from conversations.protocol.events import Outcome, Returned
+from conversations.protocol.park_row import QUEUE_ON, ParkRow, decode_park, encode_park
+from conversations.protocol.waiting_row import decode_waiting
 from conversations.worker.active import Active, Arrival, Deadline, Item, Park
 from conversations.worker.context import Context
 from conversations.worker.letters import Letters
@@ -121,10 +123,10 @@ class Parking:
         """
         for kind, parks in ((rows.PARK, self.parks), (rows.RETRY, self.retries)):
             for key, row in self._outbox.store.scan(kind):
-                park = parks[key[1:]] = Park(rows.decode_park(row), suspect=True)
+                park = parks[key[1:]] = Park(decode_park(row), suspect=True)
                 self.bytes += park.row.size
                 self.counted_bytes += park.row.counted_size
-                if park.row.due == rows.QUEUE_ON and not self._progress.row.off:
+                if park.row.due == QUEUE_ON and not self._progress.row.off:
                     # The park is due now. The earlier of these two times is in the past, even if the machine's clock is wrong.
                     park.bring_forward(min(self._progress.opened_at, self._progress.row.queue_time))
                 if park.wakes != NEVER:
@@ -155,7 +157,7 @@ class Parking:
         braked = self._context.brakes.peers
         for parks in (self.parks, self.retries):
             for name, park in parks.items():
-                if park.row.due == rows.QUEUE_ON and park.peer not in braked:
+                if park.row.due == QUEUE_ON and park.peer not in braked:
                     self.probe(name, park, now)
 
     def probe(self, name: bytes, park: Park, now: int) -> None:
@@ -197,7 +199,7 @@ class Parking:
         """
         own, found = item.active.identity, item.park
         if found is None:
-            found = self.parks[own] = Park(rows.ParkRow(since=self._context.now, failure=failure))
+            found = self.parks[own] = Park(ParkRow(since=self._context.now, failure=failure))
             self.append(found, item)
         else:
             if not found.row.failure:  # this message is a new head: it has not failed before
@@ -226,7 +228,7 @@ class Parking:
         found = self.retries.get(key)
         if found is None:
             skipped = sorted(item.envelope.skipped) if isinstance(item, Arrival) else []
-            row = rows.ParkRow(since=self._context.now, skipped=skipped)
+            row = ParkRow(since=self._context.now, skipped=skipped)
             found = self.retries[key] = Park(row, suspect=item.suspect)
         found.attempted(item.attempts)
         self._wait(active, found, due, failure)
@@ -432,7 +434,7 @@ class Parking:
         row = self._outbox.read(key)
         if row is None:
             raise StateDamaged(self._number, f"the parked row {key.hex()} is missing")
-        return arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, row))
+        return arrival_of(active, self._outbox.decoded(key, decode_waiting, row))
 
     def try_now(self, active: Active, found: Park, key: bytes) -> None:
         """Make a park due now and give it a new ticket, no matter what the park waits for. ``key`` is the key of its row."""
@@ -475,7 +477,7 @@ class Parking:
             data = self._outbox.read(key)
             self._outbox.write(key, None)
             if data is not None and not (running and number == row.first):
-                item = arrival_of(active, self._outbox.decoded(key, rows.decode_waiting, data))
+                item = arrival_of(active, self._outbox.decoded(key, decode_waiting, data))
                 self._settle(item, row.failure if number == row.first else "")
         self.bytes -= row.size
         self.braked_bytes -= row.size * (found.peer in self._context.brakes.peers)
@@ -516,7 +518,7 @@ class Parking:
         """Write the rows of changed parks with the next transaction."""
         for key in self._changed:
             parks = self.parks if key.startswith(rows.PARK) else self.retries
-            self._outbox.write(key, rows.encode_park(parks[key[1:]].row))
+            self._outbox.write(key, encode_park(parks[key[1:]].row))
         self._changed.clear()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from conversations.protocol.rows import QUEUE_ON
+from conversations.protocol.park_row import QUEUE_ON
 from conversations.worker.active import Park
 from conversations.worker.brakes import Brakes
 from conversations.worker.partition import Partition

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 
 from conversations.ports import Produced
-from conversations.protocol import events, letters, rows
+from conversations.protocol import events, letters
+from conversations.protocol.park_row import QUEUE_ON
 from conversations.queue_disabled import QueueDisabled
 from conversations.worker.active import Item
 from conversations.worker.partition import Partition
@@ -52,7 +53,7 @@ def turn_on(partition: Partition, by: str, reason: str, command: str) -> None:
 def hold_back(partition: Partition, item: Item, handler: bytes) -> None:
     """Park an item that would call a handler, until the queue is on."""
     found = item.park
-    partition.parking.let_wait(item, handler, rows.QUEUE_ON, found.row.failure if found is not None else "")
+    partition.parking.let_wait(item, handler, QUEUE_ON, found.row.failure if found is not None else "")
 
 
 def note(partition: Partition, cause: str, by: str, reason: str) -> None:

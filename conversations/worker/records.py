@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from conversations.protocol import rows
 from conversations.protocol.envelope import decode
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from conversations.worker.active import Active, Arrival, Recorded
 
 
-def row_of(item: Recorded) -> rows.WaitingRow:
+def row_of(item: Recorded) -> WaitingRow:
     """Make the row that keeps the record of an item."""
-    return rows.WaitingRow(
+    return WaitingRow(
         item.topic, item.offset, item.log_time, item.accepted, item.attempts, item.key, item.header, item.value
     )
 
 
 def encode_item(item: Recorded) -> bytes:
     """Encode the row that keeps the record of an item."""
-    return rows.encode_waiting(row_of(item))
+    return encode_waiting(row_of(item))
 
 
-def arrival_of(active: Active, row: rows.WaitingRow) -> Arrival:
+def arrival_of(active: Active, row: WaitingRow) -> Arrival:
     """Make an item from a row that keeps an envelope."""
     return Arrival(
         active, row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted,

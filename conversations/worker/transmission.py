@@ -39,6 +39,7 @@ from conversations.protocol.fragments import last_number
 from conversations.protocol.referred import Referred, body_of, following, refers, row_of
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
+from conversations.protocol.waiting_row import WaitingRow, decode_waiting, encode_waiting
 from conversations.tracing import headers_of
 from conversations.worker.active import Active, Endpoints
 from conversations.worker.carried import Carried
@@ -194,9 +195,7 @@ class Transmission:
 
         ``in_front``: it comes before what is delayed of its dialog already.
         """
-        row = rows.encode_waiting(
-            rows.WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=trace, value=value)
-        )
+        row = encode_waiting(WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=trace, value=value))
         self._waiting.delay(own, topic, row, in_front=in_front)
 
     def refer(self, active: Active, envelope: Envelope, body: Referred) -> None:
@@ -206,10 +205,10 @@ class Transmission:
         if active.way.partition < 0:
             self._route(active)
         row = row_of(active.way.topic, active.out_key, self.carried.trace, envelope, body)
-        self._waiting.delay(active.identity, active.way.topic, rows.encode_waiting(row))
+        self._waiting.delay(active.identity, active.way.topic, encode_waiting(row))
         self.pieces.refer(body.command_id, self._context.now + self._context.periods.command_life)
 
-    def delayed_in(self, kept: rows.WaitingRow) -> Iterator[tuple[Envelope, bytes]]:
+    def delayed_in(self, kept: WaitingRow) -> Iterator[tuple[Envelope, bytes]]:
         """Yield the envelopes of a delayed row, each with its bytes. A row that refers to a body stands for several."""
         envelope = decode(kept.value)
         if not refers(kept):
@@ -222,7 +221,7 @@ class Transmission:
 
     def drop(self, own: bytes, key: bytes, row: bytes) -> int:
         """Delete a delayed row; return the number of its envelopes."""
-        kept = self._outbox.decoded(key, rows.decode_waiting, row)
+        kept = self._outbox.decoded(key, decode_waiting, row)
         self._outbox.write(key, None)
         self._waiting.delayed.count(own, -len(row))
         if not refers(kept):
@@ -241,7 +240,7 @@ class Transmission:
             return 0
         count = 0
         for key, row in list(self._outbox.scan(rows.DELAYED + own)):
-            if answers or is_sequenced(decode(self._outbox.decoded(key, rows.decode_waiting, row).value)):
+            if answers or is_sequenced(decode(self._outbox.decoded(key, decode_waiting, row).value)):
                 count += self.drop(own, key, row)
         return count
 
@@ -307,7 +306,7 @@ class Transmission:
 
     def _release_row(self, active: Active, key: bytes, row: bytes) -> bool:
         """Transmit a delayed envelope. Return False if it is a fragment that must wait for the next step."""
-        kept = self._outbox.decoded(key, rows.decode_waiting, row)
+        kept = self._outbox.decoded(key, decode_waiting, row)
         envelope = decode(kept.value)
         if refers(kept):
             return self._release_referred(active, key, row, kept)
@@ -318,7 +317,7 @@ class Transmission:
         self._waiting.delayed.count(active.identity, -len(row))
         return True
 
-    def _release_one(self, active: Active, envelope: Envelope, kept: rows.WaitingRow) -> None:
+    def _release_one(self, active: Active, envelope: Envelope, kept: WaitingRow) -> None:
         prefix = active.out_prefix()
         if (
             envelope.fragments > 1 and envelope.extras is None
@@ -334,14 +333,14 @@ class Transmission:
             self.unacknowledged.keep(active, envelope.seq, value[start:], last_number(envelope))
         self._produce(active.way, kept.key, value, kept.header)
 
-    def _release_referred(self, active: Active, key: bytes, row: bytes, kept: rows.WaitingRow) -> bool:
+    def _release_referred(self, active: Active, key: bytes, row: bytes, kept: WaitingRow) -> bool:
         """Transmit some fragments of a row that refers to a body. Return False if others wait for the next step: the row stands for them."""
         first = decode(kept.value)
         body = body_of(kept, first)
         for it in following(first):
             begin, end = body.part(it.fragment)
             if not self._context.budget.transmits(end - begin):
-                left = rows.encode_waiting(row_of(kept.topic, kept.key, kept.header, it, body))
+                left = encode_waiting(row_of(kept.topic, kept.key, kept.header, it, body))
                 self._outbox.write(key, left)
                 self._waiting.delayed.count(active.identity, len(left) - len(row))
                 return False
@@ -352,12 +351,12 @@ class Transmission:
     def _keeps_first(self, own: bytes) -> bool:
         """Return True if the first message of a dialog is among its delayed envelopes."""
         found = (row for _, row in self._outbox.scan(rows.DELAYED + own, SLICE))
-        return any(decode(rows.decode_waiting(row).value).seq == 0 for row in found)
+        return any(decode(decode_waiting(row).value).seq == 0 for row in found)
 
     def _release_answers(self, own: bytes) -> None:
         """Transmit the delayed envelopes of a conversation that has no endpoint here (any more)."""
         for key, row in list(self._outbox.scan(rows.DELAYED + own)):
-            kept = self._outbox.decoded(key, rows.decode_waiting, row)
+            kept = self._outbox.decoded(key, decode_waiting, row)
             service = decode(kept.value).prefix.to_service
             count = self._taken_up(own, kept.topic, service)
             if count is None:

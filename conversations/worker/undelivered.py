@@ -21,6 +21,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.topics import ANY_PARTITION
+from conversations.protocol.waiting_row import decode_waiting
 from conversations.sealing import plain_value
 from conversations.tracing import trace_of
 from conversations.worker.active import Active
@@ -136,7 +137,7 @@ def remaining(partition: Partition, active: Active) -> list[Remaining]:
         found |= {it.number: it for it in before if it.number <= after}
     if active.identity in partition.waiting.delayed.of:
         for key, row in partition.outbox.scan(rows.DELAYED + active.identity):
-            kept = partition.outbox.decoded(key, rows.decode_waiting, row)
+            kept = partition.outbox.decoded(key, decode_waiting, row)
             for envelope, value in partition.transmission.delayed_in(kept):
                 if is_sequenced(envelope) and envelope.seq > after:
                     found.setdefault(envelope.seq, Remaining(envelope.seq, value, envelope, key))
@@ -213,7 +214,7 @@ def forget(partition: Partition, active: Active, *kinds: Kind) -> int:
     if own not in partition.waiting.delayed.of:
         return 0
     for key, row in partition.outbox.scan(rows.DELAYED + own):
-        envelope = decode(partition.outbox.decoded(key, rows.decode_waiting, row).value)
+        envelope = decode(partition.outbox.decoded(key, decode_waiting, row).value)
         if is_sequenced(envelope) and envelope.kind in (kinds or (Kind.MESSAGE, Kind.END)):
             partition.transmission.drop(own, key, row)
             ends += envelope.kind is Kind.END
@@ -225,7 +226,7 @@ def has_end(partition: Partition, active: Active) -> bool:
     if active.identity not in partition.waiting.delayed.of:
         return False
     found = (row for _, row in partition.outbox.scan(rows.DELAYED + active.identity))
-    return any(decode(rows.decode_waiting(row).value).kind is Kind.END for row in found)
+    return any(decode(decode_waiting(row).value).kind is Kind.END for row in found)
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:
@@ -240,7 +241,7 @@ def keep(partition: Partition, own: bytes) -> Refusal:
     found: list[Remaining] = []
     before = {it.number for it in partition.unacknowledged.after(active, NONE)} if active.exists else set()
     for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
-        kept = partition.outbox.decoded(row_key, rows.decode_waiting, row)
+        kept = partition.outbox.decoded(row_key, decode_waiting, row)
         number = int.from_bytes(row_key[-8:], "big")
         for envelope, value in partition.transmission.delayed_in(kept):
             if envelope.kind is Kind.MESSAGE and envelope.seq in before:

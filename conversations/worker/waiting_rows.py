@@ -24,6 +24,7 @@ from itertools import chain
 from conversations.protocol import rows
 from conversations.protocol.envelope import Envelope, decode, encode
 from conversations.protocol.fragments import Begun, begun_with, is_last
+from conversations.protocol.waiting_row import WaitingRow, decode_waiting, topic_of
 from conversations.worker.active import NO_ROW, Active, Arrival, Recorded
 from conversations.worker.joining import join
 from conversations.worker.outbox import Outbox
@@ -105,7 +106,7 @@ class Fragments:
     def restore(self) -> None:
         """Account for the rows from before a restart."""
         for key, row in self._outbox.store.scan(rows.FRAGMENT):
-            envelope = decode(self._outbox.decoded(key, rows.decode_waiting, row).value)
+            envelope = decode(self._outbox.decoded(key, decode_waiting, row).value)
             self._count(key[1 : 1 + rows.IDENTITY_SIZE], envelope)
 
     def misfit(self, item: Arrival) -> str:
@@ -181,11 +182,11 @@ class Fragments:
         parts = (decode(row.value).body for row in self._rows(active, self.begun[active.identity]))
         return replace(last, body=join(chain(parts, (last.body,))), fragment=0, fragments=1)
 
-    def _rows(self, active: Active, begun: Begun) -> Iterator[rows.WaitingRow]:
+    def _rows(self, active: Active, begun: Begun) -> Iterator[WaitingRow]:
         # One row after the other, because all of them take as much memory as the message.
         for number in begun.numbers:
             key = rows.numbered(rows.FRAGMENT, active.identity, number)
-            yield self._outbox.decoded(key, rows.decode_waiting, self._outbox.read_once(key) or b"")
+            yield self._outbox.decoded(key, decode_waiting, self._outbox.read_once(key) or b"")
 
     def _drop(self, active: Active, begun: Begun) -> None:
         for number in begun.numbers:
@@ -268,7 +269,7 @@ class Waiting:
         for key, row in self._outbox.store.scan(rows.HELD):
             self.held.count(key[1:18], len(row))
         for key, row in self._outbox.store.scan(rows.DELAYED):
-            self.delayed.add(key[1:18], rows.topic_of(row), len(row))
+            self.delayed.add(key[1:18], topic_of(row), len(row))
             number = int.from_bytes(key[-8:], "big")
             self._next, self._first = max(self._next, number + 1), min(self._first, number)
 
@@ -283,7 +284,7 @@ class Waiting:
         """Return the sequence numbers of the held messages of a dialog."""
         return {int.from_bytes(key[-8:], "big") for key, _ in self._outbox.scan(rows.HELD + own)}
 
-    def take_held(self, own: bytes, number: int) -> rows.WaitingRow | None:
+    def take_held(self, own: bytes, number: int) -> WaitingRow | None:
         """Delete and return the row of a held message; None if there is none.
 
         Raises:
@@ -295,7 +296,7 @@ class Waiting:
             return None
         self._outbox.write(key, None)
         self.held.count(own, -len(row))
-        return self._outbox.decoded(key, rows.decode_waiting, row)
+        return self._outbox.decoded(key, decode_waiting, row)
 
     def delay(self, own: bytes, topic: str, row: bytes, *, in_front: bool = False) -> None:
         """Keep an envelope until its destination takes records again: behind the other delayed envelopes of its dialog, or in front of them."""

@@ -29,7 +29,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from conversations.protocol.rows import QUEUE_ON
+from conversations.protocol.park_row import QUEUE_ON
 from conversations.protocol.states import State
 from spark_jobs.reading.envelopes import decode, writer_schemas
 from spark_jobs.reading.identifiers import drawn_at

@@ -41,9 +41,11 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.envelope_avro import decode_avro
+from conversations.protocol.park_row import ParkRow, decode_park, encode_park
 from conversations.protocol.partition_row import PartitionRow, decode_partition, encode_partition
 from conversations.protocol.registry import HEAD_SIZE
 from conversations.protocol.rules import header_among
+from conversations.protocol.waiting_row import WaitingRow, decode_waiting, encode_waiting
 from tests.bad_input.mutations import damaged
 from tests.bad_input.support.services import LEDGER, Order
 from tests.golden.records import golden
@@ -199,8 +201,13 @@ ROWS = [
     ),
     Target(
         "waiting rows",
-        [rows.encode_waiting(rows.WaitingRow("conv.shop.queue", 9, 1 << 50, True, 2, b"key", b"h" * 19, b"value"))],
-        _round_trip(rows.decode_waiting, rows.encode_waiting),
+        [encode_waiting(WaitingRow("conv.shop.queue", 9, 1 << 50, True, 2, b"key", b"h" * 19, b"value"))],
+        _round_trip(decode_waiting, encode_waiting),
+    ),
+    Target(
+        "park rows",
+        [encode_park(ParkRow(1 << 50, 1, 2, 3, 1 << 49, 4, 5, True, "why", 6, "c", 7, 8, "e", [1, 300]))],
+        _round_trip(decode_park, encode_park),
     ),
     Target(
         "partition rows",

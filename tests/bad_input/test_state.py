@@ -13,6 +13,7 @@ from conversations.config import Periods
 from conversations.ports import Out
 from conversations.protocol import rows
 from conversations.protocol.topics import COMMANDS, STATE
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from conversations.testing.reading import state_of
 from conversations.testing.simulation import Simulation
 from tests.bad_input.support.forging import Known, stranger
@@ -121,7 +122,7 @@ DAMAGE: dict[str, Callable[[Known, Memory], tuple[bytes, bytes]]] = {
     "a waiting row of unreadable bytes": lambda d, p: (rows.WAITING + (1 << 40).to_bytes(8, "big"), GARBAGE),
     "a waiting row with an unreadable record": lambda d, p: (
         rows.WAITING + (1 << 40).to_bytes(8, "big"),
-        rows.encode_waiting(rows.WaitingRow("conv.shop.queue", 1, 1, False, 0, d.key, b"", GARBAGE)),
+        encode_waiting(WaitingRow("conv.shop.queue", 1, 1, False, 0, d.key, b"", GARBAGE)),
     ),
     "a command row with a key that is too short": lambda d, p: (rows.COMMAND + b"?", bytes(16)),
     "a partition row of unreadable bytes": lambda d, p: (rows.PARTITION, GARBAGE),

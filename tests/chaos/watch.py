@@ -14,6 +14,7 @@ from conversations.ports import Record
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.park_row import decode_park
 from conversations.protocol.partition_row import decode_decided, decode_partition
 from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, STATE, service_topic
 from tests.chaos.fates import MENDED
@@ -104,7 +105,7 @@ class Watch:
     def _park(self, name: bytes, value: bytes) -> None:
         if uuid_text(name[:16]) not in self._known:
             return  # of another plan: its operators have decided
-        row = rows.decode_park(value)
+        row = decode_park(value)
         if row.due == NEVER:
             self.news.append(Held(uuid_text(name[:16]), row.ticket))
 

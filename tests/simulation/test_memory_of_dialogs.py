@@ -10,6 +10,7 @@ from conversations.protocol import rows
 from conversations.protocol.command import Begin, Send
 from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.topics import partition_of
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of, visible
 from tests.simulation.support import records, services
@@ -462,12 +463,12 @@ def test_a_message_left_behind_by_who_closed_its_dialog_and_died_is_a_dead_lette
         dialog.end()
         sim.run()
         (record, *_) = visible(sim.broker, "conv.counter.queue")
-        row = rows.WaitingRow(
+        row = WaitingRow(
             record.topic(), record.offset(), record.timestamp()[1], True, 0, record.key() or b"",
             dict(record.headers() or ())[HEADER_NAME], record.value() or b"",
         )  # fmt: skip
         key = rows.WAITING + (1 << 40).to_bytes(8, "big")
-        sim.broker.append(Out("conv.counter.state", record.partition(), key, rows.encode_waiting(row)))
+        sim.broker.append(Out("conv.counter.state", record.partition(), key, encode_waiting(row)))
         sim.crash("counter")
         sim.run()
         (letter,) = sim.dead_letters("counter")

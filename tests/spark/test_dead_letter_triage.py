@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.rows import ParkRow
+from conversations.protocol.park_row import ParkRow
 from spark_jobs.dead_letter_triage import Asked, main, transform
 from tests.spark.support.state_rows import StateRows
 from tests.spark.support.troubled_services import Troubles

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from conversations.protocol.endpoint import NEVER
+from conversations.protocol.park_row import QUEUE_ON, ParkRow
 from conversations.protocol.partition_row import PartitionRow
-from conversations.protocol.rows import QUEUE_ON, ParkRow
 from conversations.protocol.states import State
 from spark_jobs.stuck_dialogs import Bounds, main, queues_off, transform
 from tests.spark.support.state_rows import StateRows

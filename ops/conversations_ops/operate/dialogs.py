@@ -21,6 +21,7 @@ from conversations.protocol.states import State
 from conversations.protocol.succession import decode_succession
 from conversations.protocol.topics import STATE, has_commands, service_topic
 from conversations.protocol.unacknowledged import decode_tails
+from conversations.protocol.waiting_row import WaitingRow, decode_waiting
 from conversations_ops.operate.left_out import LeftOut
 from conversations_ops.operate.state import services, tables
 
@@ -262,7 +263,7 @@ def sides_in(table: Mapping[bytes, bytes], where: tuple[str, str, int]) -> list[
     for key, row in sorted(table.items()):
         try:
             if key[:1] in _KEEP:
-                _count(found, key, rows.decode_waiting(row))
+                _count(found, key, decode_waiting(row))
             elif key[:1] == rows.UNACKNOWLEDGED and key[1:18] in found:
                 _count_sent(found[key[1:18]].waits.unacknowledged, decode_tails(row))
             elif key[:1] == rows.SUCCESSION:
@@ -313,7 +314,7 @@ def _count_sent(pile: Pile, tails: Sequence[bytes]) -> None:
         pile.add("message" if is_message else "END", len(tail), is_message=is_message)
 
 
-def _count(found: Mapping[bytes, Side], key: bytes, row: rows.WaitingRow) -> None:
+def _count(found: Mapping[bytes, Side], key: bytes, row: WaitingRow) -> None:
     """Add a kept record to its side. A record of a side without an endpoint is not counted, for example the first message of a dialog."""
     own, is_message = key[1:18], False
     if key[:1] == rows.WAITING and has_commands(row.topic):

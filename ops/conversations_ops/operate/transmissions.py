@@ -15,6 +15,7 @@ from conversations.protocol.sequencing import NONE
 from conversations.protocol.timers import NEVER
 from conversations.protocol.topics import STATE, service_topic
 from conversations.protocol.unacknowledged import decode_tails
+from conversations.protocol.waiting_row import decode_waiting
 from conversations_ops.operate.left_out import LeftOut
 
 NOT_KEPT = "?"
@@ -121,7 +122,7 @@ def _kept(table: Mapping[bytes, bytes], own: bytes, prefix: bytes) -> Iterator[E
 def _delayed(table: Mapping[bytes, bytes], own: bytes) -> Iterator[Envelope]:
     for key, row in sorted(table.items()):
         if key.startswith(rows.DELAYED + own):
-            kept = rows.decode_waiting(row)
+            kept = decode_waiting(row)
             envelope = decode(kept.value)
             if refers(kept):
                 yield from following(envelope)

@@ -10,6 +10,7 @@ from conversations.protocol import rows
 from conversations.protocol.command import decode_command
 from conversations.protocol.envelope import decode
 from conversations.protocol.topics import has_commands
+from conversations.protocol.waiting_row import decode_waiting
 
 _OF_SIDE = (
     rows.ENDPOINT, rows.HELD, rows.DELAYED, rows.PARK, rows.PARKED, rows.RETRY, rows.UNACKNOWLEDGED,
@@ -48,7 +49,7 @@ def _own(key: bytes, value: bytes | None) -> bytes:
 def _own_of_waiting(value: bytes) -> bytes:
     """Return the side that a waiting record is for. Its key has a number only."""
     try:
-        row = rows.decode_waiting(value)
+        row = decode_waiting(value)
         if has_commands(row.topic):
             command = decode_command(row.value)
             return rows.identity(command.conversation_id, command.from_initiator)

@@ -16,6 +16,7 @@ from conversations.protocol.codes import NOT_CONVERSING
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
+from conversations.protocol.park_row import ParkRow, encode_park
 from conversations.protocol.partition_row import PartitionRow, encode_partition
 from conversations.protocol.topics import (
     DEAD_LETTER,
@@ -25,6 +26,7 @@ from conversations.protocol.topics import (
     operators_topic,
     service_topic,
 )
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from tests.hostile.support.texts import HOSTILE
 
 TEXT = HOSTILE.replace("\udc9b", "")
@@ -108,7 +110,7 @@ class Planted:
             expires_at=NEVER,
         )  # fmt: skip
         self.put(topic, rows.ENDPOINT + own, rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)))
-        park = rows.ParkRow(
+        park = ParkRow(
             due=NEVER,
             next=2,
             size=5,
@@ -116,13 +118,13 @@ class Planted:
             ticket=3,
             failure=f"ValueError{text if text == TEXT else ''}: {text}",
         )
-        self.put(topic, rows.PARK + own, rows.encode_park(park))
+        self.put(topic, rows.PARK + own, encode_park(park))
         prefix = Prefix(dialog.bytes, True, "Tasks", "clerk", DESK, str(dialog), False, 0, -1)
         task = Envelope(
             prefix, Kind.MESSAGE, 0, -1, message_type="Task", content_type="application/json", body=text.encode()
         )
-        head = rows.WaitingRow(f"x.{DESK}.queue", offset, 0, True, 4, b"k", b"", encode(task))
-        self.put(topic, rows.numbered(rows.PARKED, own, 0), rows.encode_waiting(head))
+        head = WaitingRow(f"x.{DESK}.queue", offset, 0, True, 4, b"k", b"", encode(task))
+        self.put(topic, rows.numbered(rows.PARKED, own, 0), encode_waiting(head))
 
     def _plant_odd(self, topic: str, dialog: UUID) -> None:
         endpoint = Endpoint(
@@ -133,8 +135,8 @@ class Planted:
         self.put(topic, rows.ENDPOINT + own, rows.encode_endpoint(endpoint, rows.encode_constant(endpoint)))
         prefix = Prefix(dialog.bytes, True, TEXT, DESK, TEXT, TEXT, False, 0, -1)
         said = Envelope(prefix, Kind.MESSAGE, 0, -1, message_type=TEXT, content_type=TEXT, body=b"")
-        row = rows.WaitingRow(TEXT, -1, 0, False, 0, TEXT.encode(), b"", encode(said))
-        self.put(topic, rows.numbered(rows.DELAYED, own, 1 << 40), rows.encode_waiting(row))
+        row = WaitingRow(TEXT, -1, 0, False, 0, TEXT.encode(), b"", encode(said))
+        self.put(topic, rows.numbered(rows.DELAYED, own, 1 << 40), encode_waiting(row))
 
     def _plant_letters(self) -> None:
         topic, text = service_topic(self.kafka.namespace, DESK, DEAD_LETTER), TEXT.encode()

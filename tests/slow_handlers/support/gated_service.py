@@ -21,6 +21,7 @@ from conversations.memory.clock import ManualClock
 from conversations.memory.connection import MemoryConnection
 from conversations.protocol import rows
 from conversations.protocol.partition_row import PartitionRow, decode_partition
+from conversations.protocol.waiting_row import decode_waiting
 from conversations.stores.memory import MemoryStores
 from conversations.testing.reading import state_of
 from conversations.worker import Worker
@@ -252,7 +253,7 @@ class Workshop:
     def attempts(self, service: str = "shop") -> list[int]:
         """Return the number of failed attempts in each committed waiting row of partition 0."""
         found = self._rows(service, 0)
-        return [rows.decode_waiting(row).attempts for key, row in sorted(found.items()) if key[:1] == rows.WAITING]
+        return [decode_waiting(row).attempts for key, row in sorted(found.items()) if key[:1] == rows.WAITING]
 
     def _rows(self, service: str, partition: int) -> dict[bytes, bytes]:
         with self.broker.changed:

@@ -9,6 +9,7 @@ from conversations import schemas
 from conversations.protocol import rows
 from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
 from conversations.protocol.registry import DEFAULT, Schema
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from tests.chaos.checker.records import Record
 from tests.spark.support.topics import Headers, Topics
 
@@ -109,11 +110,11 @@ class Dialog:
 
     def keep(self, key: bytes, record: Record, *, accepted: bool = True) -> None:
         """Append a row of the state topic that keeps a record."""
-        row = rows.WaitingRow(
+        row = WaitingRow(
             record.topic, record.offset, record.timestamp * 1_000, accepted, 0, record.key or b"",
             dict(record.headers)[HEADER_NAME] or b"", record.value or b"",
         )  # fmt: skip
-        self.write(key, rows.encode_waiting(row))
+        self.write(key, encode_waiting(row))
 
     # -- letters ------------------------------------------------------------------------------------------------------
 

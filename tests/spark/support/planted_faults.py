@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from conversations.protocol import rows
 from conversations.protocol.envelope import decode
+from conversations.protocol.park_row import ParkRow, encode_park
 from conversations.protocol.registry import DEFAULT
 from tests.chaos.checker.records import Record
 from tests.spark.support.forging import DESK, ENDPOINT, PARK, PARTITION, WEB, Dialog
@@ -285,7 +286,7 @@ def a_message_was_sent_and_is_kept_for_later(it: Dialog) -> None:
 
 @plant("open", "park-empty")
 def a_dialog_is_parked_without_a_message(it: Dialog) -> None:
-    it.write(it.key(b"F"), rows.encode_park(rows.ParkRow(next=1, failure="ValueError: x")))
+    it.write(it.key(b"F"), encode_park(ParkRow(next=1, failure="ValueError: x")))
 
 
 @plant("hold", "parked-hole", "settled-early", "accepted-unsettled")

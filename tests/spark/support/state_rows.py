@@ -12,8 +12,10 @@ from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER, Endpoint
 from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.identifiers import uuid7
+from conversations.protocol.park_row import ParkRow, encode_park
 from conversations.protocol.partition_row import PartitionRow, encode_partition
 from conversations.protocol.states import State
+from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 
 SCHEMA = (
     "service string, partition int, row string, conversation_id string, initiator boolean, number bigint, key binary,"
@@ -56,18 +58,18 @@ class StateRows:
         self.put(rows.ENDPOINT + rows.identity(dialog.bytes, False), rows.encode_tombstone(made), service)
 
     def park(
-        self, dialog: UUID, row: rows.ParkRow, service: str = "desk", *, offset: int = 7, timer: str | None = None
+        self, dialog: UUID, row: ParkRow, service: str = "desk", *, offset: int = 7, timer: str | None = None
     ) -> None:
         """Add a parked dialog whose head is a Task from this offset of the queue; with ``timer`` the handler of the timer with this name that waits."""
         own = rows.identity(dialog.bytes, False)
         if timer is not None:
-            self.put(rows.RETRY + own + rows.timer_handler(timer), rows.encode_park(row), service)
+            self.put(rows.RETRY + own + rows.timer_handler(timer), encode_park(row), service)
             return
-        self.put(rows.PARK + own, rows.encode_park(row), service)
+        self.put(rows.PARK + own, encode_park(row), service)
         prefix = Prefix(dialog.bytes, True, "Tasks", "clerk", service, str(dialog), False, 0, -1)
         task = Envelope(prefix, Kind.MESSAGE, 3, -1, message_type="Task", content_type="application/json", body=b"{}")
-        head = rows.WaitingRow(f"conv.{service}.queue", offset, 0, True, 4, b"k", b"", encode(task))
-        self.put(rows.numbered(rows.PARKED, own, row.first), rows.encode_waiting(head), service)
+        head = WaitingRow(f"conv.{service}.queue", offset, 0, True, 4, b"k", b"", encode(task))
+        self.put(rows.numbered(rows.PARKED, own, row.first), encode_waiting(head), service)
 
     def delayed(self, dialog: UUID, ago: timedelta, *numbers: int) -> None:
         for number in numbers:

@@ -7,6 +7,7 @@ import pytest
 
 from conversations.protocol import rows
 from conversations.protocol.topics import QUEUE, service_topic
+from conversations.protocol.waiting_row import decode_waiting
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
 from conversations_ops.read_model.derived import derive
@@ -72,7 +73,7 @@ def test_a_waiting_record_belongs_to_the_side_that_it_is_for(file: File) -> None
     table = state()
     parked = next(value for key, value in table.items() if key[:1] == rows.PARKED)
     (own,) = (key[1:] for key in table if key[:1] == rows.ENDPOINT)
-    waiting = rows.decode_waiting(parked)
+    waiting = decode_waiting(parked)
     assert waiting.topic in (QUEUE, service_topic("conv", "moody", QUEUE))
     key = rows.WAITING + b"\0" * 8
     write(file, (key, parked))

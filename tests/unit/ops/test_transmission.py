@@ -14,6 +14,7 @@ from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.referred import Referred, row_of
 from conversations.protocol.retransmission import tries
 from conversations.protocol.topics import QUEUE, STATE, service_topic
+from conversations.protocol.waiting_row import encode_waiting
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
 from conversations_ops.cli.transmission import Part, Waits, _text
@@ -65,7 +66,7 @@ def test_a_row_that_stands_for_several_fragments_is_listed_as_all_of_them() -> N
     endpoint, _ = rows.decode_endpoint(own, table[rows.ENDPOINT + own], "here")
     first = Envelope(prefix_of(endpoint), Kind.MESSAGE, 2, -1, message_type="Word", fragment=1, fragments=4)
     row = row_of("queue", b"key", b"", first, Referred(b"1" * 16, 0, 100, 30))
-    table[rows.numbered(rows.DELAYED, own, 1)] = rows.encode_waiting(row)
+    table[rows.numbered(rows.DELAYED, own, 1)] = encode_waiting(row)
     found = {it.number: it.delayed for it in transmissions_in(table, (KAFKA.namespace, "here", 0)) if it.own == own}
     assert found == {0: False, 1: False, 2: True, 3: True, 4: True, 5: False}
 

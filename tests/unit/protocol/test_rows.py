@@ -194,24 +194,6 @@ def test_a_group_comes_back(group: rows.GroupRow) -> None:
 
 @given(
     st.builds(
-        rows.WaitingRow,
-        texts,
-        longs,
-        times,
-        st.booleans(),
-        st.integers(0, 9),
-        binaries,
-        binaries,
-        binaries,
-    )
-)
-def test_a_waiting_record_comes_back_with_its_original_bytes(row: rows.WaitingRow) -> None:
-    """Key, header and value as they arrived."""
-    assert rows.decode_waiting(rows.encode_waiting(row)) == row
-
-
-@given(
-    st.builds(
         PartitionRow,
         counts,
         counts,
@@ -252,19 +234,3 @@ def test_another_row_is_not_an_endpoint(row: bytes) -> None:
     """Damage and mix-ups are found, not guessed at."""
     with pytest.raises(UndecodableRecord):
         rows.decode_endpoint(bytes(17), row, "s")
-
-
-parks = st.builds(
-    rows.ParkRow, due=times | st.just(NEVER), first=counts, next=counts, size=counts, since=times, ticket=counts,
-    attempts=st.integers(0, 1 << 30), ended=st.booleans(), failure=texts,
-)  # fmt: skip
-
-
-@given(parks)
-def test_a_parked_dialogs_row_is_read_as_it_was_written(park: rows.ParkRow) -> None:
-    assert rows.decode_park(rows.encode_park(park)) == park
-
-
-def test_another_row_is_no_park() -> None:
-    with pytest.raises(UndecodableRecord):
-        rows.decode_park(encode_partition(PartitionRow()))
