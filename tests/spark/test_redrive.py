@@ -23,7 +23,7 @@ from conversations.protocol.parked import Decision, Parked
 from conversations_ops.operate.parked import parked_messages
 from conversations_ops.operate.redrive.drive import Drive
 from conversations_ops.operate.redrive.journal import History, Journal
-from conversations_ops.operate.redrive.outcomes import End, Outcome, count
+from conversations_ops.operate.redrive.outcomes import End, Outcome
 from conversations_ops.operate.redrive.plan import PlannedLetter, from_json
 from spark_jobs.redrive import PredicateError, letters_of, main, summary, transform
 from tests.support.waiting import until
@@ -164,7 +164,7 @@ def test_a_plan_holds_what_matched_and_is_carried_out_by_the_ordinary_command(
     with Journal(kafka, History(plan.redrive), 0) as journal:
         drive = Drive(kafka, plan, journal, decision, lambda: parked_messages(kafka), lambda _: None)
         assert drive.run() is End.DONE
-    assert count(drive.outcomes)[Outcome.HANDLED] == 2
+    assert drive.outcomes.counts()[Outcome.HANDLED] == 2
     left = [it.letter for it in parked_messages(kafka, "fragile")]
     assert left == [it for it in letters if it not in drive.outcomes], "the others wait as before"
 

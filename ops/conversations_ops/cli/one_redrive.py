@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from conversations_ops.operate.redrive.journal import History
 from conversations_ops.operate.redrive.known import Known
-from conversations_ops.operate.redrive.outcomes import End, Outcome, count
+from conversations_ops.operate.redrive.outcomes import End, Outcome, Outcomes
 from conversations_ops.operate.redrive.plan import Plan
 from conversations_ops.printable import counted, one_line
 
@@ -39,7 +39,7 @@ def went(made: Plan, given: History, known: Known | None) -> str:
         it.letter: given.entries[it.letter].outcome if it.letter in given.entries else Outcome.OPEN
         for it in made.letters
     }
-    text = f"{made.redrive}: {counted(len(made.letters), 'letter')} as of {one_line(made.made_at)}: {outcomes_in_words(count(outcomes))}"
+    text = f"{made.redrive}: {counted(len(made.letters), 'letter')} as of {one_line(made.made_at)}: {outcomes_in_words(Outcomes(outcomes).counts())}"
     if known is not None:
         text = f"{text}\n{one_line(f'started by {known.by}: {known.reason}{ended(known)}')}"
     if given.is_over(made.letters):

@@ -27,7 +27,7 @@ from conversations_ops.console.exit_codes import EXIT_CODES, Exit
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import micros, moment
 from conversations_ops.operate.redrive.journal import History, Journal
-from conversations_ops.operate.redrive.outcomes import End, Outcome, count
+from conversations_ops.operate.redrive.outcomes import End, Outcome, Outcomes
 from conversations_ops.operate.redrive.plan import NO_PLAN, Care, Plan, from_json, is_name, plain, plan_of, to_json
 from conversations_ops.operate.redrive.selection import Selector
 from conversations_ops.operate.redrive.stored import store
@@ -245,7 +245,7 @@ def resume(
         if not given.run:
             raise DeclarationError(f"{made.redrive} was not started yet: conversations redrive start {made.redrive}")
         if given.is_over(made.letters):
-            counts = count({letter: entry.outcome for letter, entry in given.entries.items()})
+            counts = Outcomes({letter: entry.outcome for letter, entry in given.entries.items()}).counts()
             data = {"redrive": made.redrive, "end": "done", "outcomes": counts}
             show(
                 data,
@@ -411,7 +411,7 @@ def _drive(kafka: Kafka, made: Plan, journal: Journal, reason: str, as_json: boo
         decision = Decision(Action.RETRY, getpass.getuser(), reason)
         drive = Drive(kafka, made, journal, decision, lambda: _parked(kafka), tell)
         end = drive.run()
-    counts, stop = count(drive.outcomes), drive.stopped if end is End.STOPPED else None
+    counts, stop = drive.outcomes.counts(), drive.stopped if end is End.STOPPED else None
     data: dict[str, Any] = {
         "redrive": made.redrive, "end": end.value, "outcomes": counts,
         "ended_by": stop.by if stop else decision.by, "ended_why": stop.reason if stop else decision.reason,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
@@ -34,7 +35,7 @@ from conversations.protocol.topics import DECISIONS, events_topic
 from conversations_ops.operate.events import understood
 from conversations_ops.operate.notes import note
 from conversations_ops.operate.redrive.journal import Entry, Journal, TakenOver
-from conversations_ops.operate.redrive.outcomes import OF_EVENT, End, Outcome, count
+from conversations_ops.operate.redrive.outcomes import OF_EVENT, End, Outcome, Outcomes
 from conversations_ops.operate.redrive.plan import Plan, PlannedLetter
 from conversations_ops.operate.redrive.selection import group_of
 from conversations_ops.operate.state import PATIENCE as READING
@@ -47,6 +48,10 @@ TOGETHER = 0.05
 """Letters of so many seconds are given back together, so that a high rate does not wait for the journal at each letter."""
 MANY = 500
 """Maximum number of letters that are given back together."""
+
+
+CONFIRMED = 10.0
+"""Seconds within which Kafka must confirm the commands of letters that are given back together."""
 
 
 class Stop(NamedTuple):
@@ -79,7 +84,7 @@ class Drive:
     ) -> None:
         self.kafka, self.plan, self.decision = kafka, plan, decision
         self._journal, self._find, self._tell = journal, find, tell
-        self.outcomes = {it.letter: Outcome.OPEN for it in plan.letters}
+        self.outcomes = Outcomes({it.letter: Outcome.OPEN for it in plan.letters})
         self._known: Mapping[str, Entry] = {}
         """What earlier runs have written."""
         self._commands: dict[str, str] = {}
@@ -105,7 +110,7 @@ class Drive:
         """Take what earlier runs have written."""
         entries = self._journal.history.entries
         self._known = {letter: entries.get(letter, Entry(Outcome.OPEN)) for letter in self.outcomes}
-        self.outcomes = {letter: entry.outcome for letter, entry in self._known.items()}
+        self.outcomes = Outcomes({letter: entry.outcome for letter, entry in self._known.items()})
         self._commands = {entry.command: letter for letter, entry in self._known.items() if entry.command}
 
     def _run(self) -> End:
@@ -139,8 +144,8 @@ class Drive:
 
     def _note_mended(self, end: End) -> None:
         about = group_of(self.plan.selector)
-        handled = sum(it is Outcome.HANDLED for it in self.outcomes.values())
-        if end is End.DONE and about is not None and handled and Outcome.BACK not in self.outcomes.values():
+        number = self.outcomes.number
+        if end is End.DONE and about is not None and number(Outcome.HANDLED) and not number(Outcome.BACK):
             note(self.kafka, about, self.decision.by, f"{self.plan.redrive}: {self.decision.reason}", mended=True)
 
     @property
@@ -156,7 +161,7 @@ class Drive:
         if not self._await_sent():
             return End.CANARY_FAILED
         left = iter([it for it in self.plan.letters if self.outcomes[it.letter] is Outcome.OPEN])
-        proven = sum(it is Outcome.HANDLED for it in self.outcomes.values())
+        proven = self.outcomes.number(Outcome.HANDLED)
         for it in left:
             if proven >= self.plan.care.canary:
                 return self._rest([it, *left])
@@ -173,10 +178,10 @@ class Drive:
     def _await_sent(self) -> bool:
         """Wait for the answers to commands of an earlier run. Return False if a canary letter failed."""
         before = sum(it.outcome is Outcome.BACK for it in self._known.values())
-        while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped and self._has_news():
+        while self.outcomes.number(Outcome.SENT) and not self._stopped and self._has_news():
             self._look(0.1)
-        failed = sum(it is Outcome.BACK for it in self.outcomes.values()) - before
-        return not failed or sum(it is Outcome.HANDLED for it in self.outcomes.values()) >= self.plan.care.canary
+        failed = self.outcomes.number(Outcome.BACK) - before
+        return not failed or self.outcomes.number(Outcome.HANDLED) >= self.plan.care.canary
 
     def _try_one(self, letter: PlannedLetter) -> Outcome:
         self._give([letter])
@@ -196,7 +201,7 @@ class Drive:
             due = max(due, time.monotonic()) + pause * len(some)
             self._give(some)
             self._look(0)
-        while any(it is Outcome.SENT for it in self.outcomes.values()) and not self._stopped:
+        while self.outcomes.number(Outcome.SENT) and not self._stopped:
             if not self._has_news():
                 return End.NO_NEWS
             self._look(0.1)
@@ -218,7 +223,7 @@ class Drive:
             elif not changed and self.outcomes[letter.letter] is Outcome.SENT:
                 # The letter is unchanged, so the earlier command is lost or still on its way. Give the letter back again.
                 # Both commands have the same ticket, so only one of them takes effect.
-                self.outcomes[letter.letter] = Outcome.OPEN
+                self.outcomes.note(letter.letter, Outcome.OPEN)
 
     def _give(self, letters: Iterable[PlannedLetter]) -> None:
         found = [self._found[it.letter] for it in letters if self.outcomes[it.letter] is Outcome.OPEN]
@@ -226,12 +231,13 @@ class Drive:
         names = {letter: uuid_text(command.command_id) for letter, command in commands.items()}
         self._journal.send(names)
         self._commands |= {name: letter for letter, name in names.items()}
+        sent = []
         for it in found:
-            self.outcomes[it.letter] = Outcome.SENT
-            try:
-                self._producers[it.service].append(it.key.encode(), encode_command(commands[it.letter]))
-            except NotAccepted as error:
-                raise LogError(str(error)) from error
+            self.outcomes.note(it.letter, Outcome.SENT)
+            sent.append(
+                self._producers[it.service].append_async(it.key.encode(), [encode_command(commands[it.letter])])
+            )
+        _await(sent)
         self._news = time.monotonic()
 
     # -- outcomes ---------------------------------------------------------------------------------------------------
@@ -255,22 +261,38 @@ class Drive:
             self._record(letter, outcome)
 
     def _record(self, letter: str, outcome: Outcome) -> None:
-        self.outcomes[letter] = outcome
+        self.outcomes.note(letter, outcome)
         self._journal.note(letter, outcome)
         self._news = time.monotonic()
-        self._tell(count(self.outcomes))
+        self._tell(self.outcomes.counts())
 
     def _publish(self, event: Callable[[str, int, str, str, Mapping[str, int]], RedriveCounts]) -> None:
         self._told = time.monotonic()
         by, reason = self.decision.by, self.decision.reason
-        _publish(self.kafka, event(self.plan.redrive, _now(), by, reason, count(self.outcomes)))
+        _publish(self.kafka, event(self.plan.redrive, _now(), by, reason, self.outcomes.counts()))
 
     def _publish_end(self, end: End) -> None:
         """Tell the end. After a stop, it has the name and the reason of who stopped the run."""
         started = Stop(self.decision.by, self.decision.reason)
         by, why = self._stopped if self._stopped and end is End.STOPPED else started
-        counts = count(self.outcomes)
+        counts = self.outcomes.counts()
         _publish(self.kafka, RedriveEnded(self.plan.redrive, _now(), by, why, counts, end.value))
+
+
+def _await(sent: Sequence[Future[None]]) -> None:
+    """Wait until every in-sync replica has the commands.
+
+    Raises:
+        LogError: a command was not confirmed in time.
+    """
+    _, late = wait(sent, CONFIRMED)
+    try:
+        for it in sent:
+            it.result(0)
+    except NotAccepted as error:
+        raise LogError(str(error)) from error
+    except TimeoutError:
+        raise LogError(f"Kafka did not confirm {len(late)} of {len(sent)} commands in {CONFIRMED:g} s") from None
 
 
 def _now() -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from conversations.protocol import events
@@ -50,6 +51,32 @@ OF_EVENT: Mapping[str, Outcome] = {
 """The outcome for each value of ``outcome`` in the event RETURNED."""
 
 
-def count(outcomes: Mapping[str, Outcome]) -> dict[str, int]:
-    """Count letters by outcome."""
-    return {outcome.value: sum(it is outcome for it in outcomes.values()) for outcome in Outcome}
+class Outcomes(Mapping[str, Outcome]):
+    """The outcome of each letter of a redrive, counted as they come: a redrive may have a million letters, and tells its counts after each."""
+
+    def __init__(self, of: Mapping[str, Outcome]) -> None:
+        self._of = dict(of)
+        self._numbers = Counter(self._of.values())
+
+    def __getitem__(self, letter: str) -> Outcome:
+        return self._of[letter]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def note(self, letter: str, outcome: Outcome) -> None:
+        """Set the outcome of one of the letters."""
+        self._numbers[self._of[letter]] -= 1
+        self._numbers[outcome] += 1
+        self._of[letter] = outcome
+
+    def number(self, outcome: Outcome) -> int:
+        """Return the number of letters with an outcome."""
+        return self._numbers[outcome]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of letters for each outcome, by its text."""
+        return {outcome.value: self._numbers[outcome] for outcome in Outcome}
