@@ -16,7 +16,7 @@ class Watcher(Protocol):
         """Return True if this message answers the request. The worker then ends the dialog in the same step."""
 
     def message(self, message_type: str, body: object) -> None:
-        """Take note of a message. It was handled in a committed step."""
+        """Take note of a message. Its step is committed; or it is the answer, and has no handler, so that the peer's commit is enough."""
 
     def taken(self) -> None:
         """Take note that the owner of the dialog has begun it, and has sent the request, in a committed step."""

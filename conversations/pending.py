@@ -52,7 +52,7 @@ class Pending(Generic[R_co]):
         return message_type in self._names
 
     def message(self, message_type: str, body: Any) -> None:
-        """Set the result, if the message is the answer. The step that handled the message is committed."""
+        """Set the result, if the message is the answer. The peer has committed it; if it has a handler, the handler's step is committed."""
         if self.wants(message_type) and not self._future.done():
             self._future.set_result(body)
 

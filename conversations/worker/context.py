@@ -13,7 +13,6 @@ from conversations.config import Periods, WorkerSettings
 from conversations.durations import SECOND
 from conversations.errors import InDoubt, Interrupted
 from conversations.handlers import Side
-from conversations.hosts import Watcher
 from conversations.ports import Clock, Connection, Produced, Record
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
 from conversations.sealing import Seals
@@ -26,6 +25,7 @@ from conversations.worker.destinations import Destinations
 from conversations.worker.log_clock import LogClock
 from conversations.worker.stage import Stage
 from conversations.worker.topics import OwnTopics
+from conversations.worker.watchers import Watchers
 from conversations.writer_schemas import WriterSchemas
 
 log = logging.getLogger("conversations.worker")
@@ -71,8 +71,7 @@ class Context:
             clock, settings.limits.step_bytes, settings.step // timedelta(microseconds=1), settings.limits.flow_bytes
         )
         self.brakes = Brakes(settings.brake)
-        self.watchers: dict[bytes, Watcher] = {}
-        """Requests of clients in this process, by the id of their conversation. Each request waits for messages of its conversation."""
+        self.watchers = Watchers()
         self.topics = OwnTopics(namespace, service.name, service.publishes)
         self._random = random
 

@@ -363,15 +363,16 @@ def _ignored(partition: Partition, item: Arrival, codec: BodyCodec) -> Task | No
         body = item.active.side.upgrades.decode(codec, item.envelope.content_type, item.envelope.body)
     except InvalidBody:
         return _never_called(item.active, codec)
-    handled(partition, item, body)
+    handled(partition, item, body, at_once=True)
     return None
 
 
-def handled(partition: Partition, item: Arrival, body: object) -> None:
+def handled(partition: Partition, item: Arrival, body: object, *, at_once: bool = False) -> None:
     """Account for a handled message. If a client's request waits for the message, pass it on. If the message is the reply, end the dialog.
 
     A request of a client in this process begins a dialog, waits for one reply and ends the dialog. The END is in the same transaction as
-    the result of the reply's handler. The client gets the reply after this transaction is committed.
+    the result of the reply's handler. The client gets the reply after this transaction is committed. ``at_once`` is for a reply without a
+    handler, which has no result: the client gets this reply before the commit (``Watchers``).
     """
     active = item.active
     partition.context.counts.count_handled()
@@ -381,12 +382,19 @@ def handled(partition: Partition, item: Arrival, body: object) -> None:
     partition.touch(active)
     if not partition.context.watchers:
         return
-    watcher = partition.context.watchers.get(active.identity[:16])
+    conversation = active.identity[:16]
+    watchers = partition.context.watchers
+    watcher = watchers.find(conversation)
     if watcher is None or not active.endpoint.initiator:
         return
     message_type = item.envelope.message_type
-    partition.outbox.notify(lambda: watcher.message(message_type, body))
-    if watcher.wants(message_type) and active.endpoint.state is State.CONVERSING:
+    is_answer = watcher.wants(message_type)
+    if at_once and is_answer:
+        watchers.answer(conversation, watcher, message_type, body)
+        partition.outbox.notify(partial(watchers.committed, conversation))
+    else:
+        partition.outbox.notify(lambda: watcher.message(message_type, body))
+    if is_answer and active.endpoint.state is State.CONVERSING:
         outbound.end(partition, active)
 
 
@@ -516,6 +524,6 @@ def _fired(partition: Partition, active: Active, name: str) -> None:
 
 def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
     """Tell a client in this process that the peer has acknowledged the client's request. The client is told after the commit."""
-    watcher = partition.context.watchers.get(endpoint.conversation) if endpoint.initiator else None
+    watcher = partition.context.watchers.find(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None:
         partition.outbox.notify(watcher.acknowledged)

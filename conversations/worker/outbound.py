@@ -70,7 +70,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
             partition.actives[rows.other_side(active.identity)] = active
             partition.context.counts.count_begun()
             partition.touch(active)
-            if (watcher := partition.context.watchers.get(active.identity[:16])) is not None:
+            if (watcher := partition.context.watchers.find(active.identity[:16])) is not None:
                 partition.outbox.notify(watcher.taken)
         case End():
             end(partition, active)
@@ -285,7 +285,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True, replace
         partition.schedule.tombstones.add(forget_at, rows.ENDPOINT + active.identity)
         partition.schedule.deadlines.forget_one()
         partition.context.counts.count_closed()
-    watcher = partition.context.watchers.get(endpoint.conversation) if endpoint.initiator else None
+    watcher = partition.context.watchers.find(endpoint.conversation) if endpoint.initiator else None
     if watcher is not None and not replaced_by and endpoint.state not in _GOES_ON:
         over, error = watcher.over, endpoint.error
         partition.outbox.notify(lambda: over(error))
@@ -297,7 +297,7 @@ def report(partition: Partition, active: Active, failure: Failure, by: str | Non
     An error of the peer's application is not reported: it is a part of the contract, and needs no operator.
     """
     endpoint = active.endpoint
-    is_awaited = endpoint.initiator and endpoint.conversation in partition.context.watchers
+    is_awaited = endpoint.initiator and partition.context.watchers.find(endpoint.conversation) is not None
     if by is not None and failure.code < 0 and not is_awaited:
         partition.letters.dialog_broke(endpoint.conversation, endpoint.peer, failure, by)
 

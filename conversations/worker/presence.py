@@ -29,18 +29,18 @@ class Presence:
 
     def abort(self, error: BaseException) -> None:
         """End all waiting requests with an error, because the worker died."""
-        for watcher in list(self._context.watchers.values()):
+        for watcher in self._context.watchers.all():
             watcher.over(Failure(0, f"the worker stopped: {error!r}"))
 
     def watch(self, conversation: bytes, watcher: Watcher) -> None:
         """Notify ``watcher`` of each message and acknowledgement of a conversation, and of its end."""
         with self._context.lock:
-            self._context.watchers[conversation] = watcher
+            self._context.watchers.watch(conversation, watcher)
 
     def forget(self, conversation: bytes) -> None:
         """End the notifications about a conversation."""
         with self._context.lock:
-            self._context.watchers.pop(conversation, None)
+            self._context.watchers.forget(conversation)
 
     def owns(self, key: bytes) -> bool:
         """Return True if this worker owns the partition of this key."""

@@ -120,9 +120,7 @@ def _begin(partition: Partition, old: Active, chain: Chain) -> Active:
     partition.groups.join(active)
     partition.successions.carry_on(before.key, old.identity, active.identity)
     context.counts.count_begun()
-    watcher = context.watchers.get(before.conversation)
-    if watcher is not None:
-        context.watchers[conversation] = watcher
+    context.watchers.follow(before.conversation, conversation)
     for name, at in before.timers().items():
         endpoint.set_timer(at, name)
     return active

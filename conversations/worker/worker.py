@@ -230,8 +230,10 @@ class Worker:
             # Run: quick handlers have finished when the wait is over. Slow handlers continue during the next steps.
             self.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
+            self._tell_answers()
             # Close, commit, land.
             self._commit()
+            self._tell_answers()  # of lanes that went on until the step was closed
             self._build_anew()
         except InDoubt as doubt:
             self._rejoin(doubt)
@@ -334,6 +336,15 @@ class Worker:
             if partition.work.slow:
                 dispatch.check_time_limits(partition)
         self.scheduler.look()
+
+    def _tell_answers(self) -> None:
+        """Tell clients of this process the answers that no handler has to handle. Each call is made without the lock, like a notice."""
+        watchers = self.context.watchers
+        if watchers:
+            with self.context.lock:
+                answers = watchers.take_answers()
+            for tell in answers:
+                tell()
 
     # -- committing -------------------------------------------------------------------------------------
 

@@ -1275,6 +1275,14 @@ MUTATIONS = (
         "tests/simulation/test_fragments.py::test_many_lost_fragments_that_are_asked_for_in_one_step_break_no_dialog",
     ),
     Mutation(
+        "582-what-was-answered-is-forgotten-before-the-commit",
+        "tests/simulation/test_answers.py::test_an_answer_whose_step_is_rolled_back_ends_its_dialog_all_the_same",
+    ),
+    Mutation(
+        "583-an-answer-waits-for-the-commit",
+        "tests/simulation/test_answers.py::test_an_answer_without_a_handler_is_told_before_the_commit_and_another_one_after_it",
+    ),
+    Mutation(
         "580-a-changed-source-runs-as-it-was-compiled",
         "tests/architecture/test_compiled.py::test_the_digest_is_of_names_and_bytes",
     ),
