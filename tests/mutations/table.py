@@ -1280,7 +1280,7 @@ MUTATIONS = (
     ),
     Mutation(
         "583-an-answer-waits-for-the-commit",
-        "tests/simulation/test_answers.py::test_an_answer_without_a_handler_is_told_before_the_commit_and_another_one_after_it",
+        "tests/simulation/test_answers.py::test_an_answer_without_a_handler_is_told_before_the_commit_and_another_one_after_it[False]",
     ),
     Mutation(
         "580-a-changed-source-runs-as-it-was-compiled",
