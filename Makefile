@@ -5,21 +5,26 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
 # Tests mostly wait, for Kafka and for processes: four processes keep two cores at work. One process: make test PROCESSES=0
 PROCESSES ?= 4
+# Tests that go through the hot path, and those that look into its functions, which only the Python form allows.
+HOT := tests/unit/protocol tests/unit/worker tests/contracts tests/conformance tests/rules tests/simulation tests/crashes tests/architecture/test_entries.py
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-console screenshots test test-all chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench mutate compile wheels lint types check docs lock clean
+.PHONY: help setup form demo demo-console screenshots test test-all test-pure chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench mutate compile wheels lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Make .venv from the locks (done by itself when a target needs it)
+setup: form ## Make .venv from the locks, and compile the hot path if there is a C compiler (done by itself when a target needs it)
 
-demo: $(STAMP) ## Start a broker and watch two services talk
+form: $(STAMP)
+	@$(BIN)/python wheels/build.py --if-possible
+
+demo: form ## Start a broker and watch two services talk
 	$(BIN)/conversations demo
 
-demo-console: $(STAMP) ## The same, but you give the held flights back yourself, in the web console
+demo-console: form ## The same, but you give the held flights back yourself, in the web console
 	$(BIN)/conversations demo --console
 
 screenshots: $(STAMP) ## Write a picture of every page of the web console into build/screenshots (needs Chromium; minutes)
@@ -28,47 +33,50 @@ screenshots: $(STAMP) ## Write a picture of every page of the web console into b
 test: $(STAMP) ## Run the quick tests (minutes), on a real Kafka and a real Spark; the first run fetches their jars
 	$(TESTS) -m "not slow"
 
-test-all: $(STAMP) ## Run every test: also short forms of the chaos runs and soaks (half an hour)
+test-all: form ## Run every test, in the compiled form if there is a C compiler: also short forms of the chaos runs and soaks (most of an hour)
 	$(TESTS) --durations 25
 
-chaos: $(STAMP) ## Kill, freeze and replace workers, spoil the wire, and prove that nothing is lost (minutes)
+test-pure: $(STAMP) ## Run the tests of the hot path in the Python form (minutes)
+	CONVERSATIONS_PURE=1 $(TESTS) $(HOT)
+
+chaos: form ## Kill, freeze and replace workers, spoil the wire, and prove that nothing is lost (minutes)
 	$(BIN)/python -m tests.chaos --audit
 
-chaos-poison: $(STAMP) ## The same with messages that fail, under every policy, and operators who decide about them (minutes)
+chaos-poison: form ## The same with messages that fail, under every policy, and operators who decide about them (minutes)
 	$(BIN)/python -m tests.chaos --messages 100000 --poison 0.05 --audit
 
-chaos-resend: $(STAMP) ## Break dialogs up to four times while workers are killed: what was not accepted is sent again, once, in order (minutes)
+chaos-resend: form ## Break dialogs up to four times while workers are killed: what was not accepted is sent again, once, in order (minutes)
 	$(BIN)/python -m tests.chaos.resend --audit
 
-chaos-speakers: $(STAMP) ## A web hook, a terminal and a handler speak at once on the same dialogs while workers are killed (minutes)
+chaos-speakers: form ## A web hook, a terminal and a handler speak at once on the same dialogs while workers are killed (minutes)
 	$(BIN)/python -m tests.chaos.speakers
 
-chaos-remote: $(STAMP) ## Let dialogs cross two clusters over a network that loses and repeats, while workers, forwarders and brokers are killed (minutes)
+chaos-remote: form ## Let dialogs cross two clusters over a network that loses and repeats, while workers, forwarders and brokers are killed (minutes)
 	$(BIN)/python -m tests.chaos.remote
 
-chaos-cluster: $(STAMP) ## Break three brokers, the network between all, local copies and clocks, with Spark beside it (minutes)
+chaos-cluster: form ## Break three brokers, the network between all, local copies and clocks, with Spark beside it (minutes)
 	$(BIN)/python -m tests.chaos.cluster
 
 chaos-spark: $(STAMP) ## Kill the drivers of the archive and of speak ten times each, and compare what is there (minutes)
 	$(BIN)/python -m tests.spark.chaos_archive
 	$(BIN)/python -m tests.spark.chaos_speak
 
-soak: $(STAMP) ## Live through two weeks in half an hour, all periods shortened alike: nothing may die or grow
+soak: form ## Live through two weeks in half an hour, all periods shortened alike: nothing may die or grow
 	$(BIN)/python -m tests.soak
 
-leaks: $(STAMP) ## End 200,000 dialogs in every way, in memory, and prove that no row is left and none begins again (minutes)
+leaks: form ## End 200,000 dialogs in every way, in memory, and prove that no row is left and none begins again (minutes)
 	$(BIN)/python -m tests.leaks
 
-hostile: $(STAMP) ## Let a peer that may write one queue do its worst beside honest dialogs: right, bounded, and what it costs (minutes)
+hostile: form ## Let a peer that may write one queue do its worst beside honest dialogs: right, bounded, and what it costs (minutes)
 	$(BIN)/python -m tests.hostile
 
-bench: $(STAMP) ## Measure throughput, latency and sizes; fill docs/performance.md (an hour)
+bench: form ## Measure throughput, latency and sizes; fill docs/performance.md (an hour)
 	$(BIN)/python -m bench
 
 mutate: $(STAMP) ## Remove each guard in a copy: exactly its test must fail (half an hour)
 	$(BIN)/python -m tests.mutations
 
-compile: $(STAMP) ## Compile the hot path for this checkout with mypyc, which makes it faster (minutes; needs a C compiler)
+compile: $(STAMP) ## Compile the hot path for this checkout with mypyc; fails without a C compiler (minutes)
 	$(BIN)/python wheels/build.py
 
 wheels: $(STAMP) ## Build the Python wheel, and the compiled one for this Python and this platform, into dist/
@@ -84,7 +92,7 @@ lint: $(STAMP) ## Check style, formatting, import contracts and that the locks a
 types: $(STAMP) ## Check types (mypy --strict)
 	$(BIN)/mypy
 
-check: lint types test-all ## Everything the gate runs
+check: lint types test-all test-pure ## Everything the gate runs
 
 docs: $(STAMP) ## Write the state diagrams, and the lists of events, error codes, the doctor's checks and metrics, from the tables in the code
 	$(BIN)/python docs/make_state_diagram.py

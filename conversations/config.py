@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 from conversations.config_checks import check_bootstrap, check_least, check_types
 from conversations.durations import DAY, HOUR, MINUTE, SECOND
 from conversations.errors import DeclarationError
+from conversations.machine import memory
 from conversations.protocol.limits import BODY_BYTES, FRAGMENT_BYTES, FRAGMENTS, RECORD_BODY
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.seal_keys import KeyProvider, check_place
@@ -51,6 +52,12 @@ def check_kafka(given: object) -> None:
     """
     if not isinstance(given, Kafka):
         raise DeclarationError(f"the cluster is given as Kafka('host:9092'), not as {given!r:.80}")
+
+
+ENDPOINT_BYTES = 3_000
+"""Bytes of memory that an endpoint counts as, with its lane and its entries in tables."""
+CACHED_SHARE = 8
+"""If ``cached_bytes`` is 0, the memory of the machine is divided by this number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +109,17 @@ class Limits:
         Unit.BYTES,
         "Maximum bytes per partition that wait behind failed messages. Above the limit, the next message does not wait: its dialog breaks. The same limit holds for two other kinds of bytes. Each of these kinds is counted separately. The first kind is messages that are parked by the brake, while messages of other peers are handled. The second kind is all other messages that are parked by the brake, or because the queue is off. If the second kind is above the limit, the partition stops reading its queue.",
     )
-    cached_endpoints: int = setting(
-        50_000,
-        Unit.NUMBER,
-        "Maximum number of endpoints that a worker keeps decoded in memory, for all its partitions together. An endpoint and its lane take about 3 KB, and the state of its group up to 4 KB. Larger state is read from the local copy each time it is needed.",
+    cached_bytes: int = setting(
+        0,
+        Unit.BYTES,
+        "Bytes of endpoints that a worker keeps decoded in memory, for all its partitions together. 0 is an eighth of the memory of the machine or container. An endpoint and its lane count as 3 kB; the state of its group takes up to 4 KB more. Larger state is read from the local copy each time it is needed.",
+        least=0,
     )
+
+    @property
+    def cached_endpoints(self) -> int:
+        """Maximum number of endpoints that a worker keeps decoded in memory."""
+        return max(1, (self.cached_bytes or memory() // CACHED_SHARE) // ENDPOINT_BYTES)
 
     @property
     def record_body(self) -> int:

@@ -29,6 +29,8 @@ from conversations.form import BUILT, PURE, digest  # noqa: E402 - this file is 
 
 OPTIMIZATION = "2"
 """Level of the C compiler. 1 compiles in three quarters of the time; 3 gave nothing."""
+KEPT = 3
+"""Number of compiled forms that a checkout keeps, for sources that are changed back."""
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 TYPES = """\
 [mypy]
@@ -134,24 +136,42 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--into", type=Path, help="a directory for the modules (default: where this checkout looks for them)"
     )
+    parser.add_argument(
+        "--if-possible", action="store_true", help="exit with 0 if nothing can be compiled: then the Python form runs"
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(given)
     if options.here:
         _compile_here()
         return 0
     into = options.into or ROOT / BUILT / digest()
-    if options.into is None and into.is_dir():
-        print("The compiled form of these sources is there.")
+    if options.if_possible and os.environ.get(PURE):
+        print(f"The Python form runs, as {PURE} is set.")
         return 0
-    print(f"Compiling {len(modules())} modules, which takes minutes ({PURE}=1 runs the Python form) ...", flush=True)
+    if options.into is None and into.is_dir():
+        print(f"The compiled form runs ({PURE}=1 runs the Python form).")
+        return 0
+    print(
+        f"Compiling {len(modules())} modules, once for these sources: 1 to 3 minutes ({PURE}=1 skips it) ...",
+        flush=True,
+    )
     start = time.monotonic()
     try:
         build(into)
     except CannotCompile as error:
         print(f"Not compiled, so the Python form runs: {error}", file=sys.stderr)
-        return 1
-    print(f"Compiled in {time.monotonic() - start:.0f} s.")
+        return 0 if options.if_possible else 1
+    if options.into is None:
+        _forget_old(into)
+    print(f"Compiled in {time.monotonic() - start:.0f} s. The compiled form runs.")
     return 0
+
+
+def _forget_old(new: Path) -> None:
+    """Remove the oldest compiled forms beside a new one."""
+    forms = sorted((it for it in new.parent.iterdir() if it != new), key=lambda it: it.stat().st_mtime)
+    for old in forms[: len(forms) + 1 - KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from conversations import Limits, WorkerSettings
+from conversations.config import ENDPOINT_BYTES
 from conversations.protocol.topics import QUEUE
 from conversations.testing import Simulation
 from conversations.worker import destinations
@@ -14,7 +15,9 @@ from tests.bad_input.support.forging import HOUR, Forged, stranger
 from tests.bad_input.support.logs import Memory
 from tests.bad_input.support.services import PARTITIONS, shop, web
 
-SETTINGS = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=40))
+SETTINGS = WorkerSettings(
+    patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_bytes=40 * ENDPOINT_BYTES)
+)
 
 
 def invented(place: Memory, number: int) -> Forged:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from conversations import Dialog, PeerError, Service, WorkerSettings
-from conversations.config import Limits
+from conversations.config import ENDPOINT_BYTES, Limits
 from conversations.ports import Out
 from conversations.protocol import rows
 from conversations.protocol.command import Begin, Send
@@ -258,7 +258,9 @@ def test_a_message_after_its_tombstone_is_forgotten_is_refused() -> None:
 
 def test_an_endpoint_dropped_from_memory_shares_its_groups_lane() -> None:
     """With room for few endpoints, those of one group are still handled one at a time on the same state."""
-    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=4))
+    settings = WorkerSettings(
+        patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_bytes=4 * ENDPOINT_BYTES)
+    )
     with Simulation(services.scatterer(), services.laborer(), settings=settings, partitions=1) as sim:
         dialogs = [sim.peer("web").begin_dialog("scatterer", services.SCATTERING) for _ in range(4)]
         for dialog in dialogs:
@@ -275,7 +277,9 @@ def test_an_endpoint_dropped_from_memory_shares_its_groups_lane() -> None:
 
 def test_an_endpoint_dropped_from_memory_still_acknowledges() -> None:
     """Its deadline brings it back; with room for few endpoints all that were heard are told so."""
-    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=4))
+    settings = WorkerSettings(
+        patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_bytes=4 * ENDPOINT_BYTES)
+    )
     with Simulation(services.sink(), settings=settings, partitions=1) as sim:
         dialogs = [sim.peer("web").begin_dialog("sink", NOTICES) for _ in range(20)]
         for dialog in dialogs:
@@ -288,7 +292,9 @@ def test_an_endpoint_dropped_from_memory_still_acknowledges() -> None:
 
 
 def test_the_partitions_of_a_worker_share_the_room_for_endpoints() -> None:
-    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=40))
+    settings = WorkerSettings(
+        patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_bytes=40 * ENDPOINT_BYTES)
+    )
     with Simulation(services.counter(), settings=settings, partitions=8) as sim:
         for _ in range(200):
             sim.peer("web").begin_dialog("counter", COUNTING).send(Add(amount=1))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from conversations import Dialog, Limits, PeerError, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
+from conversations.config import ENDPOINT_BYTES
 from conversations.protocol.command import Action, Cleanup, Command, SetTimer, encode_command, topic_for
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.parked import Parked
@@ -138,7 +139,7 @@ def test_an_error_whose_handler_is_held_waits_for_the_decision_and_then_is_over(
     action: Action, number: int, crash: bool
 ) -> None:
     prone = Prone(HOLD, error=1)
-    few = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_endpoints=4))
+    few = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_bytes=4 * ENDPOINT_BYTES))
     with Simulation(prone.service, raise_failures=False, partitions=1, settings=few) as sim:
         prefix = stranger(sim)
         records.post(sim, message(prefix, 0, "a"))

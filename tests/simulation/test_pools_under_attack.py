@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from conversations import Dialog, PeerError, Service
-from conversations.config import Limits, WorkerSettings
+from conversations.config import ENDPOINT_BYTES, Limits, WorkerSettings
 from conversations.protocol import rows
 from conversations.protocol.command import (
     Cleanup,
@@ -180,7 +180,10 @@ def test_an_operator_ends_a_dialog_of_a_key(verb: Operation, which: int) -> None
 
 def test_dialogs_leave_memory_between_messages() -> None:
     world = World(
-        max_messages=2, poison=[HELD], raise_failures=False, settings=WorkerSettings(limits=Limits(cached_endpoints=1))
+        max_messages=2,
+        poison=[HELD],
+        raise_failures=False,
+        settings=WorkerSettings(limits=Limits(cached_bytes=1 * ENDPOINT_BYTES)),
     )
     with world.sim as sim:
         world.gateway.fails.add("1")

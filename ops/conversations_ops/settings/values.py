@@ -60,7 +60,9 @@ def written(setting: Setting, value: Any) -> str:
 def _written(unit: Unit, value: Any) -> str:
     if unit is Unit.TIME:
         return _measured(value, TIMES) if value else "0 s"
-    return _measured(value, BYTES) if unit is Unit.BYTES else str(value)
+    if unit is Unit.BYTES:
+        return _measured(value, BYTES) if value else "0 B"
+    return str(value)
 
 
 def _measured(value: int, units: dict[str, int]) -> str:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from conversations import Kafka, Limits, Service, WorkerSettings
+from conversations.config import ENDPOINT_BYTES
 from conversations.crew import Crew, kafka_worker
 from conversations.worker import Worker
 from tests.hostile.support import trading_services as trade
 
 LIMITS = Limits(
     held_bytes=2_000_000, delayed_bytes=4_000_000, dialog_bytes=1_000_000, step_bytes=8_000_000, waiting_bytes=8_000_000,
-    parked_bytes=4_000_000, cached_endpoints=2_000,
+    parked_bytes=4_000_000, cached_bytes=2_000 * ENDPOINT_BYTES,
 )  # fmt: skip
 """Limits so small that an attack of some megabytes reaches them."""
 READY = 90.0

@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from conversations import Contract, Then, WorkerSettings
-from conversations.config import Limits
+from conversations.config import ENDPOINT_BYTES, Limits
 from conversations.protocol.identifiers import uuid_text
 from conversations.seal_keys import Key, KeyProvider, Keys, KeyTable
 from conversations.testing import PeerDialog, Simulation
@@ -304,7 +304,9 @@ def poisoning(world: World) -> None:
 def waiting(world: World) -> None:
     """Handlers take several steps, and only a few messages may wait. The queue pauses, and no message is lost."""
     world.at_least(slow=0.5)
-    with world.simulation(services.echo(), settings=settings(waiting_bytes=600, cached_endpoints=3)) as sim:
+    with world.simulation(
+        services.echo(), settings=settings(waiting_bytes=600, cached_bytes=3 * ENDPOINT_BYTES)
+    ) as sim:
         dialogs = [sim.peer("web").begin_dialog("echo", ECHO) for _ in range(world.random.randrange(2, 7))]
         texts = [[f"{which}/{n}" for n in range(world.random.randrange(1, 8))] for which in range(len(dialogs))]
         for which, dialog in enumerate(dialogs):
