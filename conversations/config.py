@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 from conversations.config_checks import check_bootstrap, check_least, check_types
 from conversations.durations import DAY, HOUR, MINUTE, SECOND
 from conversations.errors import DeclarationError
-from conversations.machine import memory
 from conversations.protocol.limits import BODY_BYTES, FRAGMENT_BYTES, FRAGMENTS, RECORD_BODY
 from conversations.protocol.topics import DEFAULT_NAMESPACE
 from conversations.seal_keys import KeyProvider, check_place
@@ -52,12 +51,6 @@ def check_kafka(given: object) -> None:
     """
     if not isinstance(given, Kafka):
         raise DeclarationError(f"the cluster is given as Kafka('host:9092'), not as {given!r:.80}")
-
-
-ENDPOINT_BYTES = 3_000
-"""Bytes of memory that an endpoint counts as, with its lane and its entries in tables."""
-CACHED_SHARE = 8
-"""If ``cached_bytes`` is 0, the memory of the machine is divided by this number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +108,6 @@ class Limits:
         "Bytes of endpoints that a worker keeps decoded in memory, for all its partitions together. 0 is an eighth of the memory of the machine or container. An endpoint and its lane count as 3 kB; the state of its group takes up to 4 KB more. Larger state is read from the local copy each time it is needed.",
         least=0,
     )
-
-    @property
-    def cached_endpoints(self) -> int:
-        """Maximum number of endpoints that a worker keeps decoded in memory."""
-        return max(1, (self.cached_bytes or memory() // CACHED_SHARE) // ENDPOINT_BYTES)
 
     @property
     def record_body(self) -> int:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from conversations.config import Limits
+from conversations.machine import memory
 from conversations.worker.active import Active, Lane
+
+ENDPOINT_BYTES = 3_000
+"""Bytes of memory that an endpoint counts as, with its lane and its entries in tables."""
+CACHED_SHARE = 8
+"""If ``cached_bytes`` is 0, the memory of the machine is divided by this number."""
+
+
+def most_of(limits: Limits) -> int:
+    """Return the maximum number of endpoints that a worker keeps decoded in memory."""
+    return max(1, (limits.cached_bytes or memory() // CACHED_SHARE) // ENDPOINT_BYTES)
 
 
 class Residents(dict[bytes, Active]):

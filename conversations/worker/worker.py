@@ -79,6 +79,7 @@ from conversations.worker.counts import Counts
 from conversations.worker.membership import Membership, Phase
 from conversations.worker.partition import Partition
 from conversations.worker.readiness import Readiness
+from conversations.worker.residents import most_of
 
 log = logging.getLogger("conversations.worker")
 
@@ -361,7 +362,7 @@ class Worker:
         if flying:
             self._commit_flying(flying)
         with self.context.lock:
-            room = self.settings.limits.cached_endpoints // max(1, len(self.partitions))
+            room = most_of(self.settings.limits) // max(1, len(self.partitions))
             for partition in chosen:
                 partition.make_room(room, committed=partition in flying)
         self._raise_failure()

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from conversations.protocol.topics import COMMANDS
+from conversations.worker.residents import most_of
 from tests.hostile.support.attacker import Attacker, Draws
 from tests.hostile.support.figures import Round, medians
 from tests.hostile.support.two_workers import Pace, Stopped, Window, World
@@ -185,8 +186,8 @@ def _check(outcome: Outcome, hostile: World, attacker: Attacker, calm: dict[str,
     ):  # fmt: skip
         if facts["kept"][name] > limit + LIMITS.step_bytes + RECORD:
             wrong.append(f"{facts['kept'][name]} bytes are {name}, the limit is {limit}")
-    if facts["kept"]["endpoints"] > LIMITS.cached_endpoints:
-        wrong.append(f"{facts['kept']['endpoints']} endpoints in memory, the limit is {LIMITS.cached_endpoints}")
+    if facts["kept"]["endpoints"] > most_of(LIMITS):
+        wrong.append(f"{facts['kept']['endpoints']} endpoints in memory, the limit is {most_of(LIMITS)}")
     most = (
         2 * (LIMITS.held_bytes + LIMITS.delayed_bytes + LIMITS.parked_bytes + LIMITS.waiting_bytes)
         + ROW * attacker.sent

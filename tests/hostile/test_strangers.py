@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from conversations import Limits, WorkerSettings
-from conversations.config import ENDPOINT_BYTES
 from conversations.protocol.topics import QUEUE
 from conversations.testing import Simulation
 from conversations.worker import destinations
+from conversations.worker.residents import ENDPOINT_BYTES, most_of
 from tests.bad_input.support.forging import HOUR, Forged, stranger
 from tests.bad_input.support.logs import Memory
 from tests.bad_input.support.services import PARTITIONS, shop, web
@@ -44,7 +44,7 @@ def test_invented_peers_do_not_outgrow_the_cache() -> None:
         sim.crash("shop")
         sim.advance(timedelta(minutes=5))
         sizes = [len(partition.actives) for partition in sim.worker("shop").partitions.values()]
-        assert sum(sizes) <= SETTINGS.limits.cached_endpoints
+        assert sum(sizes) <= most_of(SETTINGS.limits)
 
 
 def test_names_that_nobody_has_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from conversations import Dialog, Limits, PeerError, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
-from conversations.config import ENDPOINT_BYTES
 from conversations.protocol.command import Action, Cleanup, Command, SetTimer, encode_command, topic_for
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.parked import Parked
 from conversations.protocol.topics import COMMANDS
 from conversations.testing import Simulation
+from conversations.worker.residents import ENDPOINT_BYTES
 from tests.simulation.support import records
 from tests.simulation.support.services import ECHO, Say
 from tests.simulation.test_decisions import HOLD, by_hand

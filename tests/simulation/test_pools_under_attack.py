@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 
 from conversations import Dialog, PeerError, Service
-from conversations.config import ENDPOINT_BYTES, Limits, WorkerSettings
 from conversations.protocol import rows
 from conversations.protocol.command import (
     Cleanup,
@@ -25,6 +24,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.succession import decode_succession
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
+from conversations.worker.residents import ENDPOINT_BYTES, Limits, WorkerSettings
 from conversations_ops.cli.one_dialog import described, plain
 from conversations_ops.operate.dialogs import sides_in
 from tests.simulation.support import records

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from conversations import Kafka, Limits, Service, WorkerSettings
-from conversations.config import ENDPOINT_BYTES
 from conversations.crew import Crew, kafka_worker
 from conversations.worker import Worker
+from conversations.worker.residents import ENDPOINT_BYTES
 from tests.hostile.support import trading_services as trade
 
 LIMITS = Limits(
