@@ -10,7 +10,7 @@ HOT := tests/unit/protocol tests/unit/worker tests/contracts tests/conformance t
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup form demo demo-console screenshots test test-all test-pure chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench mutate compile wheels lint types check docs lock clean
+.PHONY: help setup form demo demo-console screenshots test test-all test-pure chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench bench-all pace mutate compile wheels lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -70,8 +70,14 @@ leaks: form ## End 200,000 dialogs in every way, in memory, and prove that no ro
 hostile: form ## Let a peer that may write one queue do its worst beside honest dialogs: right, bounded, and what it costs (minutes)
 	$(BIN)/python -m tests.hostile
 
-bench: form ## Measure throughput, latency and sizes; fill docs/performance.md (an hour)
+bench: form ## Measure throughput and latency beside the bare loop, Kafka Streams and Quix, in both forms; fill docs/performance.md (15 minutes)
+	$(BIN)/python -m bench throughput latency
+
+bench-all: form ## Measure everything of docs/performance.md (two hours)
 	$(BIN)/python -m bench
+
+pace: $(STAMP) ## Compare the CPU time per message with that of the commit before, and add the ratio to bench/pace.csv (a minute; it fails nothing)
+	$(BIN)/python -m bench.revisions HEAD~1 --pairs 9 --messages 30000 --out bench/pace.csv
 
 mutate: $(STAMP) ## Remove each guard in a copy: exactly its test must fail (half an hour)
 	$(BIN)/python -m tests.mutations

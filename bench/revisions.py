@@ -1,4 +1,4 @@
-"""Compares the CPU time per message of this tree with that of another revision: ``python -m bench.revisions REVISION``."""
+"""Compares the CPU time per message of this tree with that of another revision: ``python -m bench.revisions REVISION``. ``make pace`` does it for the commit before."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 from statistics import median
 from typing import Annotated
 
 import typer
 
+from conversations.form import PURE
+
 ROOT = Path(__file__).resolve().parent.parent
 RUN = ROOT / "bench" / "in_memory.py"
+HEADINGS = "day,commit,before,ratio,low,high"
+"""Columns of ``bench/pace.csv``. A + behind a commit means that the sources had changes."""
 
 
 def compare(
@@ -26,12 +31,17 @@ def compare(
     pairs: Annotated[int, typer.Option(min=1, help="Number of pairs of runs.")] = 15,
     messages: Annotated[int, typer.Option(min=1_000, help="Messages of a run.")] = 100_000,
     dialogs: Annotated[int, typer.Option(min=1, help="Dialogs that share these messages.")] = 2_000,
+    out: Annotated[Path | None, typer.Option(help="Add a line with the result to this file.")] = None,
 ) -> None:
     """Run a worker on the log in memory, in pairs: once with this tree, once with the revision. The first of a pair is drawn.
 
     The clock counts the CPU time of the whole process, from the first record to the last commit. Each run has a new process.
-    The interval of the median has 95 % (order statistics of the pairs' ratios).
+    The interval of the median has 95 % (order statistics of the pairs' ratios). Both trees run in the Python form, because the
+    revision is not compiled. Without such a revision, as in a clone of one commit, it says so, and nothing fails.
     """
+    if _named(revision) is None:
+        print(f"There is no revision {revision} here, so nothing is compared.")
+        return
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         _unpack(revision, Path(directory))
         ratios = []
@@ -47,6 +57,31 @@ def compare(
     print(
         f"CPU per message, this tree / {revision}: median {median(ratios):.3f}, 95 % interval {low:.3f} to {high:.3f}"
     )
+    if out is not None:
+        _add(out, revision, ratios)
+
+
+def _add(out: Path, revision: str, ratios: list[float]) -> None:
+    """Add a line: time, this commit, the revision, the median of the ratios, and its interval."""
+    low, high = interval(ratios)
+    if not out.exists():
+        out.write_text(HEADINGS + "\n", encoding="utf-8")
+    dirty = "+" if _git("status", "--porcelain", "--", "conversations") else ""
+    cells = f"{time.strftime('%Y-%m-%d')},{_named('HEAD')}{dirty},{_named(revision)},{median(ratios):.3f},{low:.3f},{high:.3f}"
+    with out.open("a", encoding="utf-8") as file:
+        file.write(cells + "\n")
+
+
+def _named(revision: str) -> str | None:
+    """Return the short name of a revision; None if this repository does not have it."""
+    try:
+        return _git("rev-parse", "--short", "--verify", "--quiet", f"{revision}^{{commit}}")
+    except subprocess.CalledProcessError:
+        return None
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
@@ -68,7 +103,7 @@ def _unpack(revision: str, directory: Path) -> None:
 
 def _one(tree: Path, messages: int, dialogs: int) -> float:
     done = subprocess.run(
-        [sys.executable, str(RUN), str(messages), str(dialogs)], cwd=tree, env={**os.environ, "PYTHONPATH": str(tree)},
+        [sys.executable, str(RUN), str(messages), str(dialogs)], cwd=tree, env={**os.environ, "PYTHONPATH": str(tree), PURE: "1"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     told = json.loads(done.stdout)
