@@ -370,6 +370,12 @@ class WorkerSettings:
         "Time after which a step starts no further work. The next step does the rest.",
         least=0,
     )
+    hold: timedelta = setting(
+        timedelta(milliseconds=50),
+        Unit.TIME,
+        "Longest time that ENDs and acknowledgements wait for other records to share a transaction with. With 0 they wait for nothing. No END waits for a service with a handler `on_end`.",
+        least=0,
+    )
     patience: timedelta = setting(
         timedelta(milliseconds=50),
         Unit.TIME,

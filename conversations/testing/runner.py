@@ -143,6 +143,15 @@ class Runner:
         """Return True if the next step has something to do."""
         return bool(self._asleep) or self.worker.busy() or not self.connection.up_to_date()
 
+    def held_until(self) -> int:
+        """Return the true time at which receipts that wait in this worker are routed; NEVER if none wait."""
+        until = self.worker.receipts.until if self.worker.assignment.backlog else 0
+        return until - self._log_ahead() if until else NEVER
+
+    def _log_ahead(self) -> int:
+        """Return how far the log's clock is ahead of the true time, in microseconds."""
+        return self._broker.clock.now() - self._world.clock.now()
+
     def next_deadline(self) -> int:
         """Return the earliest true time at which this worker has something to do, even if nothing arrives.
 
@@ -152,8 +161,7 @@ class Runner:
         if any(len(partition.waiting.delayed) for partition in self.worker.partitions.values()):
             times += self.worker.context.destinations.blocked.values()
         soonest = min(times, default=NEVER)
-        is_off = self._broker.clock.now() - self._world.clock.now()
-        return soonest if soonest == NEVER else soonest - is_off
+        return soonest if soonest == NEVER else soonest - self._log_ahead()
 
     def remembers(self) -> bool:
         """Return True if the worker has rows that must be deleted at a later log time."""

@@ -79,6 +79,7 @@ from conversations.worker.counts import Counts
 from conversations.worker.membership import Membership, Phase
 from conversations.worker.partition import Partition
 from conversations.worker.readiness import Readiness
+from conversations.worker.receipts import Receipts
 from conversations.worker.residents import most_of
 
 log = logging.getLogger("conversations.worker")
@@ -142,6 +143,7 @@ class Worker:
         self.stopping, self._stop_by = threading.Event(), float("inf")
         self.readiness = Readiness(settings.periods.unreachable_after)
         self._conditions = Conditions(self.context, self.assignment, self.readiness)
+        self.receipts = Receipts(self.context)
 
     @property
     def settings(self) -> WorkerSettings:
@@ -219,6 +221,9 @@ class Worker:
             self.assignment.keep(records)  # the next call may commit: partitions may be lost, or records read
             self._advance_restores()
             records = self.assignment.take_backlog()
+            if self.receipts.wait(records):
+                self._put_back(records)
+                records = ()
             with self.context.lock:
                 # Route: everything in this step has the same time, and the step's budget limits how much is routed.
                 self.context.begin_step()
@@ -275,7 +280,8 @@ class Worker:
     def busy(self) -> bool:
         """Return True if some work is not finished. The next step continues it."""
         assignment = self.assignment
-        return bool(assignment.restoring or assignment.backlog or any(p.is_busy() for p in self.partitions.values()))
+        left = assignment.backlog and not self.receipts.until
+        return bool(assignment.restoring or left or any(p.is_busy() for p in self.partitions.values()))
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -285,11 +291,13 @@ class Worker:
         The wait ends with the next deadline of any partition. While handlers run, the wait is short, because their results should not wait.
         """
         limit = self.settings.batch
-        if self.assignment.backlog:
+        if self.assignment.backlog and not self.receipts.until:
             timeout, limit = 0.0, 1  # only to stay in the group: Kafka removes members that do not poll
         elif self.busy():
             timeout = min(timeout, BUSY)
         soonest = min((p.next_deadline() for p in self.partitions.values()), default=NEVER)
+        if self.receipts.until:
+            soonest = min(soonest, self.receipts.until)
         timeout = max(0.0, min(timeout, (soonest - self.context.clock.now()) / 1_000_000))
         try:
             read = self.context.hear(self.context.connection.poll(timeout, limit, self.settings.limits.step_bytes))

@@ -1283,6 +1283,10 @@ MUTATIONS = (
         "tests/simulation/test_answers.py::test_an_answer_without_a_handler_is_told_before_the_commit_and_another_one_after_it[False]",
     ),
     Mutation(
+        "584-receipts-wait-longer-than-the-setting",
+        "tests/simulation/test_receipts.py::test_an_end_waits_no_longer_than_the_setting",
+    ),
+    Mutation(
         "580-a-changed-source-runs-as-it-was-compiled",
         "tests/architecture/test_compiled.py::test_the_digest_is_of_names_and_bytes",
     ),

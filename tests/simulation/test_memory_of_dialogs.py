@@ -4,6 +4,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from conversations import Dialog, PeerError, Service, WorkerSettings
+from conversations.config import Limits
 from conversations.ports import Out
 from conversations.protocol import rows
 from conversations.protocol.command import Begin, Send
@@ -12,7 +13,7 @@ from conversations.protocol.topics import partition_of
 from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of, visible
-from conversations.worker.residents import ENDPOINT_BYTES, Limits
+from conversations.worker.residents import ENDPOINT_BYTES
 from tests.simulation.support import records, services
 from tests.simulation.support.services import COUNTING, ECHO, NOTICES, REMINDERS, Add, Heard, Remind, Ring, Say, Total
 

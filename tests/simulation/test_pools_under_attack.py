@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from conversations import Dialog, PeerError, Service
+from conversations.config import Limits, WorkerSettings
 from conversations.protocol import rows
 from conversations.protocol.command import (
     Cleanup,
@@ -24,7 +25,6 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.succession import decode_succession
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of
-from conversations.worker.residents import ENDPOINT_BYTES, Limits, WorkerSettings
 from conversations_ops.cli.one_dialog import described, plain
 from conversations_ops.operate.dialogs import sides_in
 from tests.simulation.support import records
@@ -183,7 +183,7 @@ def test_dialogs_leave_memory_between_messages() -> None:
         max_messages=2,
         poison=[HELD],
         raise_failures=False,
-        settings=WorkerSettings(limits=Limits(cached_bytes=1 * ENDPOINT_BYTES)),
+        settings=WorkerSettings(limits=Limits(cached_bytes=1)),
     )
     with world.sim as sim:
         world.gateway.fails.add("1")

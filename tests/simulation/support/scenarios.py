@@ -5,12 +5,13 @@ from datetime import timedelta
 from decimal import Decimal
 
 from conversations import Contract, Then, WorkerSettings
+from conversations.config import Limits
 from conversations.protocol.identifiers import uuid_text
 from conversations.seal_keys import Key, KeyProvider, Keys, KeyTable
 from conversations.testing import PeerDialog, Simulation
 from conversations.testing.ledger import Handled
 from conversations.testing.reading import state_of
-from conversations.worker.residents import ENDPOINT_BYTES, Limits
+from conversations.worker.residents import ENDPOINT_BYTES
 from examples.loans import CREDIT, FRAUD, LOANS, Apply, Approved, CreditChecked, FraudChecked, Refused, loans
 from tests.simulation.support import records, services
 from tests.simulation.support.services import (
