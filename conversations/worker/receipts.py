@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from conversations.errors import UndecodableRecord
 from conversations.ports import Record
-from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
+from conversations.protocol.envelope import Kind, decode
 from conversations.worker.context import Context
 
 FEW = 32
@@ -51,8 +51,8 @@ class Receipts:
     def _is_receipt(self, record: Record) -> bool:
         if record.topic() != self._queue:
             return False
-        header = next((it for name, it in record.headers() or () if name == HEADER_NAME), None)
         try:
-            return isinstance(header, bytes) and split_header(header)[2] in self._kinds
+            # The headers stay unread: they may be read only once, by the intake.
+            return decode(record.value() or b"").kind in self._kinds
         except UndecodableRecord:
             return False
