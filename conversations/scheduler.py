@@ -195,6 +195,7 @@ class Threads:
         """Wait for the runs of ``mark``, and add threads to the pool while runs wait for one."""
         deadline = time.monotonic() + patience
         waiting, returned, look = len(self._ready), mark.returned, deadline
+        seen = returned
         while not mark.wait(self.TICK):
             left, now = len(self._ready), time.monotonic()
             # After the patience is over, a step waits only while handlers return. As long as they return, no handler is slow.
@@ -203,9 +204,10 @@ class Threads:
                 if mark.returned == returned or now >= deadline + self.LONGEST:
                     break
                 returned, look = mark.returned, now + self.WAVE
-            if left and waiting - left < 4 * self._busy:
+            # A run may have many quick handlers, one after the other. Then more threads would only contend for the lock.
+            if left and waiting - left < 4 * self._busy and mark.returned - seen < 4 * self._busy:
                 self._widen(max(1, self._busy))
-            waiting = left
+            waiting, seen = left, mark.returned
         if self._ready:  # runs of this step, or of an earlier step
             self._widen(max(1, self._busy))
             if self._busy >= self._limit:
