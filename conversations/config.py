@@ -103,11 +103,8 @@ class Limits:
         "Maximum bytes per partition that wait behind failed messages. Above the limit, the next message does not wait: its dialog breaks. The same limit holds for two other kinds of bytes. Each of these kinds is counted separately. The first kind is messages that are parked by the brake, while messages of other peers are handled. The second kind is all other messages that are parked by the brake, or because the queue is off. If the second kind is above the limit, the partition stops reading its queue.",
     )
     cached_bytes: int = setting(
-        0,
-        Unit.BYTES,
-        "Bytes of endpoints that a worker keeps decoded in memory, for all its partitions together. 0 is an eighth of the memory of the machine or container. An endpoint and its lane count as 3 kB; the state of its group takes up to 4 KB more. Larger state is read from the local copy each time it is needed.",
-        least=0,
-    )
+        0, Unit.BYTES, "Bytes of endpoints that a worker keeps decoded in memory, for all its partitions together. 0 is an eighth of the memory of the machine or container. An endpoint and its lane count as 3 kB; the state of its group takes up to 4 KB more. Larger state is read from the local copy each time it is needed.", least=0,
+    )  # fmt: skip
 
     @property
     def record_body(self) -> int:
@@ -365,17 +362,11 @@ class WorkerSettings:
     )
     batch: int = setting(5_000, Unit.NUMBER, "Maximum number of records that a step reads.")
     step: timedelta = setting(
-        timedelta(seconds=1),
-        Unit.TIME,
-        "Time after which a step starts no further work. The next step does the rest.",
-        least=0,
-    )
+        timedelta(seconds=1), Unit.TIME, "Time after which a step starts no further work. The next step does the rest.", least=0,
+    )  # fmt: skip
     hold: timedelta = setting(
-        timedelta(milliseconds=50),
-        Unit.TIME,
-        "Longest time that ENDs and acknowledgements wait for other records to share a transaction with. With 0 they wait for nothing. No END waits for a service with a handler `on_end`.",
-        least=0,
-    )
+        timedelta(milliseconds=50), Unit.TIME, "Longest time that ENDs and acknowledgements wait for other records to share a transaction with. With 0 they wait for nothing. No END waits for a service with a handler `on_end`.", least=0,
+    )  # fmt: skip
     patience: timedelta = setting(
         timedelta(milliseconds=50),
         Unit.TIME,

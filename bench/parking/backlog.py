@@ -88,17 +88,24 @@ def redrive(ground: Ground, letters: int) -> dict[str, Any]:
         planned = time.perf_counter()
         plan = Plan("rd-be", kafka.namespace, "", "bench", Selector(), Care(rate=FAST), chosen)
         decision = Decision(Action.RETRY, "bench", "to measure it")
+        canaries: list[float] = []
+
+        def tell(counts: dict[str, int]) -> None:
+            if not canaries and counts[Outcome.HANDLED.value] >= plan.care.canary:
+                canaries.append(time.perf_counter())
+
         with Journal(kafka, History(plan.redrive), 0) as journal:
-            drive = Drive(
-                kafka, plan, journal, decision, lambda: parked_messages(kafka, our_loop.ANSWERING), lambda _: None
-            )
+            drive = Drive(kafka, plan, journal, decision, lambda: parked_messages(kafka, our_loop.ANSWERING), tell)
             end = drive.run()
         ended = time.perf_counter()
     topics.drop(ground.bootstrap, space)
     handled = sum(outcome is Outcome.HANDLED for outcome in drive.outcomes.values())
     if end is not End.DONE or handled != letters:
         raise RunFailed(f"the redrive of {len(chosen)} letters ended: {end.value}, {handled} of {letters} handled")
-    return {"letters": letters, "plan_seconds": planned - began, "seconds": ended - planned}
+    return {
+        "letters": letters, "plan_seconds": planned - began, "seconds": ended - planned,
+        "canary": plan.care.canary, "after_canaries_seconds": ended - canaries[0],
+    }  # fmt: skip
 
 
 def _fill(ground: Ground, space: str, dialogs: int, messages: int, due: int) -> None:

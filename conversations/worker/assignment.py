@@ -21,7 +21,7 @@ opens a partition may also poll Kafka. When a partition is gone, its records lea
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from conversations.errors import DestinationFailed, Fenced, InputLost, Interrupted, KafkaUnreachable, LogError
 from conversations.ports import Record, Stores
@@ -31,6 +31,7 @@ from conversations.protocol.partition_row import decode_partition
 from conversations.scheduler import Scheduler
 from conversations.worker.context import Context
 from conversations.worker.partition import Partition
+from conversations.worker.residents import most_of
 from conversations.worker.restoring import Restoring
 
 log = logging.getLogger("conversations.worker")
@@ -124,6 +125,13 @@ class Assignment:
         self._opened[number] = restoring.rows
         self._context.counts.traffic.count_restore(restoring.rows)
         return True
+
+    def make_room(self, chosen: Iterable[Partition], committed: Collection[Partition]) -> None:
+        """Remove idle endpoints from memory, after the commit of the partitions ``committed`` among ``chosen``. All partitions have equal room."""
+        with self._context.lock:
+            room = most_of(self._context.settings.limits) // max(1, len(self.partitions))
+            for partition in chosen:
+                partition.make_room(room, committed=partition in committed)
 
     # -- going --------------------------------------------------------------------------------------------------
 

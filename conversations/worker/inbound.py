@@ -59,12 +59,11 @@ from conversations.protocol import breaches, codes, letters, repetitions, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.effects import Due, Failure, Reaction
-from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.events import ConversationId, SkippedByPeer
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.states import State
-from conversations.worker import assembly, commands, outbound, parking, renewals, strangers, undelivered
+from conversations.worker import assembly, commands, outbound, parking, presence, renewals, strangers, undelivered
 from conversations.worker.active import Active, Arrival, Item, Park
 from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
@@ -116,7 +115,7 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     if endpoint.acked != acked:
         partition.context.counts.traffic.count_acknowledged(endpoint.acked - acked)
         if partition.context.watchers:
-            _tell_acknowledged(partition, endpoint)
+            presence.tell_acknowledged(partition, endpoint)
     if reaction is Reaction.DELIVER:
         item.accept()
         if parked is not None:
@@ -380,22 +379,11 @@ def handled(partition: Partition, item: Arrival, body: object, *, at_once: bool 
     if item.pieces > 1:
         partition.waiting.fragments.forget(active, item.envelope.seq)
     partition.touch(active)
-    if not partition.context.watchers:
-        return
-    conversation = active.identity[:16]
-    watchers = partition.context.watchers
-    watcher = watchers.find(conversation)
-    if watcher is None or not active.endpoint.initiator:
-        return
-    message_type = item.envelope.message_type
-    is_answer = watcher.wants(message_type)
-    if at_once and is_answer:
-        watchers.answer(conversation, watcher, message_type, body)
-        partition.outbox.notify(partial(watchers.committed, conversation))
-    else:
-        partition.outbox.notify(lambda: watcher.message(message_type, body))
-    if is_answer and active.endpoint.state is State.CONVERSING:
-        outbound.end(partition, active)
+    # A request that is answered before the commit ends its dialog in this step as well, and again if the step is rolled back and repeated.
+    if partition.context.watchers and active.endpoint.initiator:
+        answers = presence.pass_on(partition, item, body, at_once=at_once)
+        if answers and active.endpoint.state is State.CONVERSING:
+            outbound.end(partition, active)
 
 
 def breach(partition: Partition, active: Active, code: SystemCode, description: str = "") -> Task | None:
@@ -520,10 +508,3 @@ def _fired(partition: Partition, active: Active, name: str) -> None:
     if name not in active.endpoint.timers():
         partition.transmission.carried.forget_timer(active.identity, name)
     partition.touch(active)
-
-
-def _tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
-    """Tell a client in this process that the peer has acknowledged the client's request. The client is told after the commit."""
-    watcher = partition.context.watchers.find(endpoint.conversation) if endpoint.initiator else None
-    if watcher is not None:
-        partition.outbox.notify(watcher.acknowledged)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from conversations.hosts import Watcher, arrive, depart
 from conversations.protocol.effects import Failure
+from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.topics import partition_of
+from conversations.worker.active import Arrival
 from conversations.worker.context import Context
 from conversations.worker.partition import Partition
 
@@ -46,3 +49,38 @@ class Presence:
         """Return True if this worker owns the partition of this key."""
         count = self._context.destinations.partitions(self._context.name)
         return count is not None and partition_of(key, count) in self._partitions
+
+
+def pass_on(partition: Partition, item: Arrival, body: object, *, at_once: bool) -> bool:
+    """Pass a handled message on to the client's request that waits for it, if any. Return True if it is the answer.
+
+    ``at_once`` is True if the client may have the answer before the commit: it has no handler, so it has no result.
+    """
+    conversation, message_type = item.active.identity[:16], item.envelope.message_type
+    watchers = partition.context.watchers
+    watcher = watchers.find(conversation)
+    if watcher is None:
+        return False
+    is_answer = watcher.wants(message_type)
+    if at_once and is_answer:
+        watchers.answer(conversation, watcher, message_type, body)
+        partition.outbox.notify(partial(watchers.committed, conversation))
+    else:
+        partition.outbox.notify(partial(watcher.message, message_type, body))
+    return is_answer
+
+
+def tell_answers(context: Context) -> None:
+    """Tell clients of this process the answers that no handler has to handle. Each call is made without the lock, like a notice."""
+    if context.watchers:
+        with context.lock:
+            answers = context.watchers.take_answers()
+        for tell in answers:
+            tell()
+
+
+def tell_acknowledged(partition: Partition, endpoint: Endpoint) -> None:
+    """Tell a client in this process that the peer has acknowledged the client's request. The client is told after the commit."""
+    watcher = partition.context.watchers.find(endpoint.conversation) if endpoint.initiator else None
+    if watcher is not None:
+        partition.outbox.notify(watcher.acknowledged)

@@ -65,13 +65,14 @@ from conversations.worker import (
     closing,
     departure,
     dispatch,
+    presence,
     probes,
     refusals,
     rollbacks,
     routing,
     transmission,
     undelivered,
-)
+)  # fmt: skip
 from conversations.worker.assignment import Assignment
 from conversations.worker.condition import Conditions
 from conversations.worker.context import Context
@@ -80,7 +81,6 @@ from conversations.worker.membership import Membership, Phase
 from conversations.worker.partition import Partition
 from conversations.worker.readiness import Readiness
 from conversations.worker.receipts import Receipts
-from conversations.worker.residents import most_of
 
 log = logging.getLogger("conversations.worker")
 
@@ -138,8 +138,7 @@ class Worker:
         )  # fmt: skip
         self.scheduler = scheduler or Threads(settings.concurrency, service.name)
         self.assignment = Assignment(self.context, stores, self.scheduler)
-        self._phase = Phase.STEPPING
-        self._membership = Membership()
+        self._phase, self._membership = Phase.STEPPING, Membership()
         self.stopping, self._stop_by = threading.Event(), float("inf")
         self.readiness = Readiness(settings.periods.unreachable_after)
         self._conditions = Conditions(self.context, self.assignment, self.readiness)
@@ -236,10 +235,10 @@ class Worker:
             # Run: quick handlers have finished when the wait is over. Slow handlers continue during the next steps.
             self.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
-            self._tell_answers()
+            presence.tell_answers(self.context)
             # Close, commit, land.
             self._commit()
-            self._tell_answers()  # of lanes that went on until the step was closed
+            presence.tell_answers(self.context)  # of lanes that went on until the step was closed
             self._build_anew()
         except InDoubt as doubt:
             self._rejoin(doubt)
@@ -247,9 +246,7 @@ class Worker:
         except StateDamaged as damage:
             self._set_damaged_aside(damage)
         if self.scheduler.exhausted:  # after the commit, because the next process must know the failed attempts
-            raise LogError(
-                "too many handlers are past their time limit and cannot be stopped: the worker must be replaced"
-            )
+            raise LogError("too many handlers are past their time limit and cannot be stopped: replace the worker")
         return len(records)
 
     def _join(self) -> bool:
@@ -279,9 +276,8 @@ class Worker:
 
     def busy(self) -> bool:
         """Return True if some work is not finished. The next step continues it."""
-        assignment = self.assignment
-        left = assignment.backlog and not self.receipts.until
-        return bool(assignment.restoring or left or any(p.is_busy() for p in self.partitions.values()))
+        unrouted = self.assignment.restoring or (self.assignment.backlog and not self.receipts.until)
+        return bool(unrouted) or any(partition.is_busy() for partition in self.partitions.values())
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -296,9 +292,8 @@ class Worker:
         elif self.busy():
             timeout = min(timeout, BUSY)
         soonest = min((p.next_deadline() for p in self.partitions.values()), default=NEVER)
-        if self.receipts.until:
-            soonest = min(soonest, self.receipts.until)
-        timeout = max(0.0, min(timeout, (soonest - self.context.clock.now()) / 1_000_000))
+        left = min(soonest, self.receipts.until or NEVER) - self.context.clock.now()
+        timeout = max(0.0, min(timeout, left / 1_000_000))
         try:
             read = self.context.hear(self.context.connection.poll(timeout, limit, self.settings.limits.step_bytes))
             self.assignment.keep(read)  # after the poll, because the poll may remove records from the backlog
@@ -346,15 +341,6 @@ class Worker:
                 dispatch.check_time_limits(partition)
         self.scheduler.look()
 
-    def _tell_answers(self) -> None:
-        """Tell clients of this process the answers that no handler has to handle. Each call is made without the lock, like a notice."""
-        watchers = self.context.watchers
-        if watchers:
-            with self.context.lock:
-                answers = watchers.take_answers()
-            for tell in answers:
-                tell()
-
     # -- committing -------------------------------------------------------------------------------------
 
     def _commit(self, partitions: Sequence[Partition] | None = None) -> None:
@@ -369,10 +355,7 @@ class Worker:
             self.context.budget.collected()
         if flying:
             self._commit_flying(flying)
-        with self.context.lock:
-            room = most_of(self.settings.limits) // max(1, len(self.partitions))
-            for partition in chosen:
-                partition.make_room(room, committed=partition in flying)
+        self.assignment.make_room(chosen, flying)
         self._raise_failure()
 
     def _raise_failure(self) -> None:
@@ -410,10 +393,9 @@ class Worker:
 
         ``context.breakdowns`` remembers the record that is to blame. When this record comes again, it is given up on (``quarantine``).
         """
-        for number in self.context.breakdowns.take_broken():
-            if number in self.partitions:
-                self.assignment.build_anew(number)
-                self.readiness.look(works=False)
+        for number in filter(self.partitions.__contains__, self.context.breakdowns.take_broken()):
+            self.assignment.build_anew(number)
+            self.readiness.look(works=False)
 
     def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
         """Repeat the commit until it succeeds; return the partitions that were committed, and the checkpoints of their local copies."""

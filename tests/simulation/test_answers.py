@@ -1,5 +1,6 @@
 """Answers to requests of clients in a worker's process: when they are told, and what follows if the step with the answer is rolled back."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -62,12 +63,12 @@ def asked(sim: Simulation) -> Request:
     return request
 
 
-def web(*, handles: bool) -> Service[None]:
-    service: Service[None] = Service("web", initiates=[ECHO], ignores=[] if handles else [Say])
+def web(*, handles: bool) -> Service[dict[str, Any]]:
+    service: Service[dict[str, Any]] = Service("web", initiates=[ECHO], ignores=[] if handles else [Say])
     if handles:
 
         @service.on(Say)
-        def say(_: Say, dialog: Dialog[None]) -> None:
+        def say(_: Say, dialog: Dialog[dict[str, Any]]) -> None:
             dialog.group.dialogs()
 
     return service

@@ -1,6 +1,7 @@
 """Receipts that arrive alone wait for other work, and share its transaction; what they are and how long they wait."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -12,17 +13,17 @@ from tests.simulation.support.services import ECHO, Say
 HOLD = timedelta(milliseconds=50)
 
 
-def echo() -> Service[None]:
-    service: Service[None] = Service("echo", accepts=[ECHO])
+def echo() -> Service[dict[str, Any]]:
+    service: Service[dict[str, Any]] = Service("echo", accepts=[ECHO])
 
     @service.on(Say)
-    def say(body: Say, dialog: Dialog[None]) -> None:
+    def say(body: Say, dialog: Dialog[dict[str, Any]]) -> None:
         dialog.send(Say(text=body.text))
 
     return service
 
 
-def world(service: Service[None], hold: timedelta = HOLD) -> Simulation:
+def world(service: Service[dict[str, Any]], hold: timedelta = HOLD) -> Simulation:
     settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), hold=hold)
     return Simulation(service, partitions=1, settings=settings)
 
@@ -88,7 +89,7 @@ def test_an_end_does_not_wait_for_a_service_that_handles_it() -> None:
     service, ended = echo(), []
 
     @service.on_end()
-    def over(dialog: Dialog[None]) -> None:
+    def over(dialog: Dialog[dict[str, Any]]) -> None:
         ended.append(dialog.id)
 
     with world(service) as sim:

@@ -131,7 +131,7 @@ def test_a_partition_that_moves_away_gives_the_places_of_its_handlers_back(shop:
 
 
 def ends_exhausted(worker: Worker) -> None:
-    with pytest.raises(LogError, match="must be replaced"):
+    with pytest.raises(LogError, match="replace the worker"):
         worker.run()
 
 
