@@ -114,7 +114,7 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
     partition.touch(active)
     if endpoint.acked != acked:
         partition.context.counts.traffic.count_acknowledged(endpoint.acked - acked)
-        if partition.context.watchers:
+        if partition.context.watchers.there:
             presence.tell_acknowledged(partition, endpoint)
     if reaction is Reaction.DELIVER:
         item.accept()
@@ -380,7 +380,7 @@ def handled(partition: Partition, item: Arrival, body: object, *, at_once: bool 
         partition.waiting.fragments.forget(active, item.envelope.seq)
     partition.touch(active)
     # A request that is answered before the commit ends its dialog in this step as well, and again if the step is rolled back and repeated.
-    if partition.context.watchers and active.endpoint.initiator:
+    if partition.context.watchers.there and active.endpoint.initiator:
         answers = presence.pass_on(partition, item, body, at_once=at_once)
         if answers and active.endpoint.state is State.CONVERSING:
             outbound.end(partition, active)

@@ -72,7 +72,7 @@ def pass_on(partition: Partition, item: Arrival, body: object, *, at_once: bool)
 
 def tell_answers(context: Context) -> None:
     """Tell clients of this process the answers that no handler has to handle. Each call is made without the lock, like a notice."""
-    if context.watchers:
+    if context.watchers.there:
         with context.lock:
             answers = context.watchers.take_answers()
         for tell in answers:

@@ -53,6 +53,7 @@ class Receipts:
             return False
         try:
             # The headers stay unread: they may be read only once, by the intake.
-            return decode(record.value() or b"").kind in self._kinds
+            envelope = decode(record.value() or b"")
+            return envelope.kind in self._kinds and not envelope.skipped  # a handler may hear what was skipped
         except UndecodableRecord:
             return False

@@ -47,23 +47,27 @@ class Watchers:
     again. So the conversation stays ``answered`` until the commit: an answer that is read again still ends its dialog, and is told to nobody.
     """
 
-    __slots__ = ("_answered", "_answers", "_waits")
+    __slots__ = ("_answered", "_answers", "_waits", "there")
 
     def __init__(self) -> None:
         self._waits: dict[bytes, Watcher] = {}
         self._answered: dict[bytes, _Answered] = {}
         self._answers: list[Callable[[], None]] = []
+        self.there = False
+        """True if there is a request or an answer. It is an attribute, because the worker looks at it for each message."""
 
-    def __bool__(self) -> bool:
-        return bool(self._waits or self._answered or self._answers)
+    def _look(self) -> None:
+        self.there = bool(self._waits or self._answered or self._answers)
 
     def watch(self, conversation: bytes, watcher: Watcher) -> None:
         """Let a request wait for the messages of a conversation."""
         self._waits[conversation] = watcher
+        self.there = True
 
     def forget(self, conversation: bytes) -> None:
         """End the wait for a conversation."""
         self._waits.pop(conversation, None)
+        self._look()
 
     def find(self, conversation: bytes) -> Watcher | None:
         """Return the request that waits for a conversation, or what stands for it until the commit of its answer; None if there is none."""
@@ -85,12 +89,15 @@ class Watchers:
         if len(self._answered) > MOST:
             del self._answered[next(iter(self._answered))]
         self._answers.append(partial(watcher.message, message_type, body))
+        self.there = True
 
     def committed(self, conversation: bytes) -> None:
         """Note that the step with the answer of a conversation is committed. This call needs no lock."""
         self._answered.pop(conversation, None)
+        self._look()
 
     def take_answers(self) -> list[Callable[[], None]]:
         """Return the calls that tell the answers of this step. The caller makes them without the lock."""
         answers, self._answers = self._answers, []
+        self._look()
         return answers

@@ -82,7 +82,7 @@ def test_an_answer_without_a_handler_is_told_before_the_commit_and_another_one_a
         sim.run()
         assert request.told == [handles]
         assert request.has_ended()
-        assert not sim.worker("web").context.watchers
+        assert not sim.worker("web").context.watchers.there
 
 
 def test_an_answer_whose_step_is_rolled_back_ends_its_dialog_all_the_same() -> None:

@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from conversations import Dialog, Service, WorkerSettings
+from conversations.protocol.envelope import Envelope, Kind
+from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import PeerDialog, Simulation
+from conversations.testing.reading import visible
 from conversations.worker.receipts import FEW
+from tests.simulation.support import records
 from tests.simulation.support.services import ECHO, Say
 
 HOLD = timedelta(milliseconds=50)
@@ -108,3 +112,15 @@ def test_a_receipt_that_waits_when_its_worker_dies_is_read_by_the_next_one() -> 
         sim.crash("echo")
         sim.run()
         assert sim.open_dialogs() == []
+
+
+@pytest.mark.parametrize("skipped", [(), (0,)])
+def test_an_acknowledgement_waits_unless_it_tells_of_skipped_messages(skipped: tuple[int, ...]) -> None:
+    """A handler ``on_skipped`` may have work with it."""
+    with world(echo()) as sim:
+        sim.peer("web")
+        prefix = records.first_of(sim, records.drawn(sim), "echo", ECHO.name)
+        records.post(sim, Envelope(prefix, Kind.ACK, -1, 0, skipped=skipped))
+        topic = service_topic(sim.broker.namespace, "echo", QUEUE)
+        (record,) = visible(sim.broker, topic)
+        assert sim.worker("echo").receipts.wait([record]) is not bool(skipped)

@@ -220,7 +220,8 @@ class Workshop:
         connection: type[MemoryConnection] = MemoryConnection,
     ) -> Worker:
         service: Service[Any] = given or self.shop
-        settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), concurrency=concurrency)
+        zero = timedelta(0)  # the clock stands still, so ENDs would wait for ever
+        settings = WorkerSettings(patience=zero, revocation=zero, hold=zero, concurrency=concurrency)
         worker = Worker(
             service,
             lambda: connection(self.broker, service.name),
