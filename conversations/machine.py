@@ -16,7 +16,7 @@ UNKNOWN = 4 << 30
 @lru_cache(maxsize=1)
 def memory() -> int:
     """Return the bytes of memory that this process may use: the least of the machine's memory and of the limits of its control groups."""
-    return min(_installed(), *_limits(GROUPS, OWN_GROUP))
+    return min((_installed(), *_limits(GROUPS, OWN_GROUP)))
 
 
 def _installed() -> int:
