@@ -47,4 +47,4 @@ def test_endpoints_in_memory_are_a_share_of_it_unless_a_setting_tells(monkeypatc
 def test_without_control_groups_it_is_that_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "GROUPS", tmp_path / "none")
     monkeypatch.setattr(machine, "OWN_GROUP", tmp_path / "none")
-    assert machine.memory.__wrapped__() == machine._installed()  # noqa: SLF001 - compared with the whole
+    assert machine.memory.__wrapped__() == machine._installed()
