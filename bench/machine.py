@@ -9,6 +9,7 @@ from typing import Any
 
 import confluent_kafka
 
+from conversations.machine import installed
 from conversations_ops.broker.server import KAFKA_VERSION
 
 PACKAGES = ("kafka-dialogs", "confluent-kafka", "fastavro", "pydantic", "rocksdict")
@@ -16,10 +17,9 @@ PACKAGES = ("kafka-dialogs", "confluent-kafka", "fastavro", "pydantic", "rocksdi
 
 def machine() -> dict[str, Any]:
     """Return the hardware, the system and the broker."""
-    page = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gib": round(page / 2**30),
+        "memory_gib": round(installed() / 2**30),
         "system": platform.system(),
         "architecture": platform.machine(),
         "python": platform.python_version(),

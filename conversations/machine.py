@@ -16,10 +16,11 @@ UNKNOWN = 4 << 30
 @lru_cache(maxsize=1)
 def memory() -> int:
     """Return the bytes of memory that this process may use: the least of the machine's memory and of the limits of its control groups."""
-    return min((_installed(), *_limits(GROUPS, OWN_GROUP)))
+    return min((installed(), *_limits(GROUPS, OWN_GROUP)))
 
 
-def _installed() -> int:
+def installed() -> int:
+    """Return the bytes of memory of the machine; ``UNKNOWN`` where the system does not tell."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # not a POSIX system

@@ -99,7 +99,7 @@ def redrive(ground: Ground, letters: int) -> dict[str, Any]:
             end = drive.run()
         ended = time.perf_counter()
     topics.drop(ground.bootstrap, space)
-    handled = sum(outcome is Outcome.HANDLED for outcome in drive.outcomes.values())
+    handled = drive.outcomes.number(Outcome.HANDLED)
     if end is not End.DONE or handled != letters:
         raise RunFailed(f"the redrive of {len(chosen)} letters ended: {end.value}, {handled} of {letters} handled")
     return {

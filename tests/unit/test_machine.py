@@ -34,7 +34,7 @@ def test_groups_of_version_1_and_no_groups_at_all(tmp_path: Path) -> None:
 
 
 def test_memory_is_at_most_that_of_the_machine() -> None:
-    assert 1 << 20 < machine.memory() <= machine._installed()
+    assert 1 << 20 < machine.memory() <= machine.installed()
 
 
 def test_endpoints_in_memory_are_a_share_of_it_unless_a_setting_tells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,4 +47,4 @@ def test_endpoints_in_memory_are_a_share_of_it_unless_a_setting_tells(monkeypatc
 def test_without_control_groups_it_is_that_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "GROUPS", tmp_path / "none")
     monkeypatch.setattr(machine, "OWN_GROUP", tmp_path / "none")
-    assert machine.memory.__wrapped__() == machine._installed()
+    assert machine.memory.__wrapped__() == machine.installed()
