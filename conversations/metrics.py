@@ -193,7 +193,7 @@ BLOCKED: Final = _state(
 # -- the present state of a partition ---------------------------------------------------------------------------------------
 
 LAG: Final = _of_partition(
-    "lag_records", "offsets", "lag", "Offsets between the position of the partition and the end of its queue, as the last fetch told it."
+    "lag_records", "offsets", "lag", "Offsets between the position of the partition and the end of its queue."
 )  # fmt: skip
 QUEUE_OFF: Final = _of_partition("queue_off", "", "queue_off", "1 while the queue of the partition is off, else 0.")
 PAUSED: Final = _of_partition(

@@ -20,7 +20,8 @@ from conversations.calls import Call, invoke, invoke_async
 from conversations.loop_watch import LoopWatch
 from conversations.virtual_loop import VirtualLoop
 
-Steps = Generator[Call, BaseException | None, None]
+Steps = Generator[Call | None, BaseException | None, None]
+"""The calls of a run. A last None means that there are no more: compiled code yields it much faster than it ends a generator."""
 
 
 class Run:
@@ -59,6 +60,8 @@ class Run:
         try:
             call = self._steps.send(failure)
         except StopIteration:
+            return None
+        if call is None:
             return None
         # An ``async def`` handler begins only when the event loop reaches it. Until then its time limit does not count.
         self.started = math.inf if call.handler.is_async else time.monotonic()

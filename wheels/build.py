@@ -23,9 +23,11 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(HERE)]
 
-from conversations.form import BUILT, PURE, digest  # noqa: E402 - this file is a script, so the package is not found before
+from constructors import Module  # noqa: E402 - this file is a script, so neither is found before
+
+from conversations.form import BUILT, PURE, digest  # noqa: E402 - as above
 
 OPTIMIZATION = "2"
 """Level of the C compiler. 1 compiles in three quarters of the time; 3 gave nothing."""
@@ -62,6 +64,10 @@ def build(into: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="conversations-compiled-") as directory:
         stage = Path(directory)
         shutil.copytree(ROOT / "conversations", stage / "conversations", ignore=shutil.ignore_patterns("__pycache__"))
+        for name in modules():
+            (stage / name).write_text(
+                Module((ROOT / name).read_text(encoding="utf-8")).with_constructors(), encoding="utf-8"
+            )
         (stage / "mypy.ini").write_text(TYPES, encoding="utf-8")
         # mypyc looks for the files, and writes its own, in the working directory. So a process of its own has the copy as its directory.
         command = [sys.executable, __file__, "--here"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import Any, cast
 
@@ -47,6 +46,8 @@ LARGE_BYTES = 2_000_000
 """Bytes of large records after which a poll takes no more, so that they do not hold up the small ones of other partitions."""
 LOOK_EVERY = 1.0
 """Seconds between two looks at the ends of the open partitions."""
+ANSWERED_WITHIN = 0.5
+"""Seconds within which a broker must answer a question about the end of a paused queue."""
 _failed = Message.error
 
 
@@ -158,13 +159,18 @@ class Inputs:
         return cast("list[Record]", batch)
 
     def _look_at_ends(self) -> None:
-        """Ask librdkafka for the ends that it knows from its fetches. This asks no broker."""
+        """Ask librdkafka for the ends that it knows from its fetches. Nothing is fetched of a paused queue, so a broker is asked for its end."""
         known = {}
         for number in self._open:
-            with suppress(KafkaException):  # a figure that is missing must not stop a worker
-                _, end = self._consumer.get_watermark_offsets(TopicPartition(self._queue, number), cached=True)
-                if end >= 0:
-                    known[number] = end
+            place, is_paused = TopicPartition(self._queue, number), (self._queue, number) in self._held
+            try:
+                _, end = self._consumer.get_watermark_offsets(place, timeout=ANSWERED_WITHIN, cached=not is_paused)
+            except KafkaException:  # a figure that is missing must not stop a worker
+                if is_paused:
+                    break  # the others would wait for a broker, too
+                continue
+            if end >= 0:
+                known[number] = end
         self.queue_ends = known
 
     def fail(self, errors: Sequence[LogError]) -> None:

@@ -96,14 +96,10 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
     after one item. If items are left in a partition that is not gone, the next step continues with the lane.
     """
     # If the budget is spent, the run ends between two items, because the bytes of a step are limited. The next step goes on with the lane.
-    lock, brakes, breakdowns = partition.context.lock, partition.context.brakes, partition.context.breakdowns
-    items, progress, item, run, took = (
-        lane.items,
-        partition.progress,
-        None,
-        lane.run,
-        partition.context.counts.durations.took,
-    )
+    lock, brakes, breakdowns, took, items, progress, item, run = (
+        partition.context.lock, partition.context.brakes, partition.context.breakdowns, partition.context.counts.durations.took,
+        lane.items, partition.progress, None, lane.run,
+    )  # fmt: skip
     lock.acquire()
     try:
         while items and not partition.gone and not partition.context.budget.is_spent():
@@ -165,6 +161,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
         quarantine.failed(partition, item, error)
     finally:
         lock.release()
+    yield None
 
 
 def _hold_back(partition: Partition, item: Item, task: Task) -> Task | None:

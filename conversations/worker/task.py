@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from conversations.bodies import BodyCodec
 from conversations.handlers import Handler
@@ -14,7 +14,8 @@ from conversations.worker.partition import Partition
 Finish = Callable[[Partition, Active], None]
 
 
-class Task(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Task:
     """A handler to run for an item, and the function to call after the handler has finished."""
 
     active: Active

@@ -22,6 +22,7 @@ from tests.hostile.support.texts import raw_in
 from tests.support.asgi import Answer, Question, answer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+SECRET = "card-4711-0815"
 MARKUP = '"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7*7 }}\x1b[31m\u202e'
 TAGS = {"script": 1, "img": 0, "iframe": 0, "style": 0, "object": 0, "base": 0, "embed": 0}
 """How many of these elements a page has: the one script of the console."""
@@ -169,7 +170,7 @@ def shows_only_text(text: str, path: str, query: bytes) -> None:
 
 def test_no_page_tells_a_viewer_what_a_body_says(planted: Planted, desk: Desk) -> None:
     """Neither the body, nor an exception that quotes it, nor a search that finds the dialog of a guessed word."""
-    secret = "card-4711-0815"
+    secret = SECRET
     letter, dialog = planted.plant_secret(secret)
     assert desk.live.look_now(60), desk.live.progress.trouble
     app = application(desk)
@@ -206,7 +207,7 @@ def test_no_page_tells_a_viewer_what_a_body_says(planted: Planted, desk: Desk) -
 
 def test_lists_of_another_cluster_show_only_text_and_nothing_to_a_viewer(planted: Planted, desk: Desk) -> None:
     """The records of the other cluster are as hostile as those of this one: here both are the same."""
-    secret = "card-0815-4711"
+    secret = SECRET  # the same in both tests: a list shows one message of a cause, and either may be it
     planted.plant_secret(secret)
     assert desk.live.look_now(60), desk.live.progress.trouble
     several = Desk(planted.kafka, desk.live, None, None, desk.redrives, others={"emea": desk.live})

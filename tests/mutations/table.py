@@ -1287,6 +1287,10 @@ MUTATIONS = (
         "tests/simulation/test_receipts.py::test_an_end_waits_no_longer_than_the_setting",
     ),
     Mutation(
+        "585-the-end-of-a-paused-queue-is-not-asked-for",
+        "tests/integration/kafka/test_connection.py::test_the_end_of_a_paused_queue_is_known_although_nothing_is_fetched",
+    ),
+    Mutation(
         "580-a-changed-source-runs-as-it-was-compiled",
         "tests/architecture/test_compiled.py::test_the_digest_is_of_names_and_bytes",
     ),

@@ -21,6 +21,7 @@ from tests.slow_handlers.support.gated_service import (
     Workshop,
     until,
 )
+from tests.support.forms import python_form
 
 
 @pytest.fixture
@@ -94,6 +95,7 @@ def somebody_is_in(function: str) -> bool:
     return any(frame.f_code.co_name == function for frame in frames)
 
 
+@python_form
 def test_a_handler_that_returns_while_it_is_given_up_on_does_not_take_effect_twice(shop: Workshop) -> None:
     """Its thread waits for the lock under which the polling thread charges it, having asked a moment before it returned."""
     boss, worker = shop.worker(shop.boss), shop.worker()

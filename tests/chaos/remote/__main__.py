@@ -19,7 +19,7 @@ from conversations_ops.host.foreground import logged_to
 from tests.chaos.proof import audit, said
 from tests.chaos.remote.clusters import EMEA, HOME, reroute, running
 from tests.chaos.remote.forwarding import Fault
-from tests.chaos.remote.planted import LOSES, PLANTED, REPEATS
+from tests.chaos.remote.planted import LOSES, REPEATS, environment
 from tests.chaos.remote.run import Options, Run
 from tests.chaos.remote.services import LARGE, LENGTH, PACE, TOPIC
 from tests.chaos.run import Stalled
@@ -102,7 +102,7 @@ def remote(
             TOPIC: f"remote{number}.notes",
             LARGE: str(large),
             PACE: str(pace),
-            PLANTED: plant,
+            **environment(plant),
         }
     )
     verdict = Verdict(

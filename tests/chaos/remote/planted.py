@@ -1,6 +1,7 @@
 """Faults of the product that a run of two clusters plants on purpose, to show that the checker finds them.
 
-``loses``: forwarders never carry message 3 of a dialog, however often it is transmitted. ``repeats``: workers accept the last message of a dialog again.
+``loses``: forwarders never carry message 3 of a dialog, however often it is transmitted. ``repeats``: workers accept the last message of a dialog again. These
+workers run in the Python form, as a compiled method cannot be replaced.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 
 from conversations import Service
+from conversations.form import PURE
 from conversations.protocol.sequencing import Arrival, Inbound
 from tests.chaos.remote import services
 from tests.chaos.remote.services import LEFT, RIGHT, Said
@@ -18,6 +20,11 @@ LOSES, REPEATS = "loses", "repeats"
 HERE = "tests.chaos.remote.planted"
 TARGETS = {LEFT: f"{HERE}:left_{{}}", RIGHT: f"{HERE}:right_{{}}"}
 _honest = Inbound.arrive
+
+
+def environment(plant: str) -> dict[str, str]:
+    """Return the environment variables that plant a fault in the processes of the run."""
+    return {PLANTED: plant, PURE: "1"} if plant == REPEATS else {PLANTED: plant}
 
 
 def planted() -> str:
