@@ -65,24 +65,23 @@ def whole(messages: DataFrame) -> DataFrame:
     """Join the fragments of each message. The row of the message is the row of its last fragment, with the whole content.
 
     Fragments of a message that is not whole are left out. The shuffle of ``once`` serves here, too: its partitions have whole dialogs.
+
+    The two branches must need the same columns of ``messages``, whatever columns the caller selects: then Spark reads Kafka and shuffles
+    once for both. So both look at ``fragment``, and each column is an aggregate of its own, which the optimizer can leave out.
     """
-    is_cut = F.col("fragments") > 1
-    rest = [name for name in messages.columns if name not in {"fragment", "content"}]
+    is_cut = (F.col("fragments") > 1) | (F.col("fragment") > 0)
+    names = [name for name in messages.columns if name != "fragment"]
     of_message = ["conversation_id", "to_target", "message"]
+    rest = [name for name in names if name not in {*of_message, "content"}]
     found = messages.where(is_cut).withColumn("message", F.col("sequence") + F.col("fragments") - F.col("fragment"))
     # Spark has no aggregate that joins bytes, but one that joins texts.
     parts = F.array_sort(F.collect_list(F.struct("fragment", F.hex("content").alias("hex"))))
     joined = found.groupBy(*of_message).agg(
-        F.max_by(F.struct(*rest), "fragment").alias("last"), F.count("*").alias("arrived"), parts.alias("parts"),
+        *(F.max_by(name, "fragment").alias(name) for name in rest), F.count("*").alias("arrived"), parts.alias("parts"),
     )  # fmt: skip
-    joined = joined.where(F.col("arrived") == F.col("last.fragments"))
     content = F.unhex(F.array_join(F.col("parts")["hex"], ""))
-    names = [name for name in messages.columns if name != "fragment"]
-    return (
-        messages.where(~is_cut)
-        .select(*names)
-        .unionByName(joined.select("last.*", content.alias("content")).select(*names))
-    )
+    joined = joined.where(F.col("arrived") == F.col("fragments")).withColumn("content", content)
+    return messages.where(~is_cut).select(*names).unionByName(joined.select(*names))
 
 
 def named(messages: DataFrame) -> DataFrame:

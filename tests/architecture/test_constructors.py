@@ -65,10 +65,14 @@ def written() -> list[str]:
 
 def test_a_plain_dataclass_gets_an_init_and_others_keep_theirs() -> None:
     assert written() == [
-        ("    def __init__(self, name: str, size: int = 3, made: list[str] | None = None) -> None: "
-        "self.name = name; self.size = size; self.made = list() if made is None else made"),
-        ("    def __init__(self, name: str, size: int = 3, made: list[str] | None = None, *, last: bool = False) -> None: "
-        "self.name = name; self.size = size; self.made = list() if made is None else made; self.last = last"),
+        (
+            "    def __init__(self, name: str, size: int = 3, made: list[str] | None = None) -> None: "
+            "self.name = name; self.size = size; self.made = list() if made is None else made"
+        ),
+        (
+            "    def __init__(self, name: str, size: int = 3, made: list[str] | None = None, *, last: bool = False) -> None: "
+            "self.name = name; self.size = size; self.made = list() if made is None else made; self.last = last"
+        ),
     ]
 
 

@@ -248,6 +248,17 @@ def test_what_is_not_there_is_named(spark: SparkSession, kafka: Kafka) -> None:
         read_dialogs(spark, bootstrap=kafka, since="yesterday")
 
 
+@pytest.mark.parametrize("columns", [("*",), ("conversation_id", "type")])
+def test_a_read_reads_kafka_once(spark: SparkSession, queues: Queues, kafka: Kafka, columns: tuple[str, ...]) -> None:
+    """Both branches of ``whole`` need the same columns, whatever the caller selects. Then Spark has one shuffle for both."""
+    queues.say(Talk().ask(0))
+    read = read_dialogs(spark, bootstrap=kafka, service="loans", contract=LOANS).select(*columns)
+    assert len(read.collect()) == 1
+    executed = spark._jvm.PythonSQLUtils.explainString(read._jdf.queryExecution(), "simple")  # type: ignore[union-attr]  # this session has a JVM
+    final = executed.partition("== Initial Plan ==")[0]
+    assert (final.count("Scan KafkaRelation"), "ReusedExchange" in final) == (1, True), final
+
+
 def test_a_message_in_fragments_is_read_whole(
     spark: SparkSession, kafka: Kafka, queues: Queues, tmp_path: Path
 ) -> None:
