@@ -21,6 +21,8 @@ TITLES = {
     "decoded": "read and decoded, with headers",
     "judged": "messages, duplicates included",
     "read_dialogs": "`read_dialogs`: each message once",
+    "with_aggregate": "`dropDuplicates`, with a shuffle",
+    "in_place": "Arrow, each task for itself, without a shuffle",
     "typed": "`read_dialogs`, bodies as structs",
     "in_order": "`in_order`: a row per dialog and direction",
     "archive": "`archive`, into an empty directory",

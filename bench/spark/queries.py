@@ -17,14 +17,14 @@ from bench.contenders.our_loop import ANSWERING, ORDERS
 from bench.spark import clock, with_state
 from bench.spark.clock import Told
 from bench.spark.subject import AUDIT, CORES, MOST, Contents
-from bench.spark.with_arrow import Seen
+from bench.spark.with_arrow import Seen, once_in_place
 from conversations import Contract
 from conversations.protocol.limits import RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE
 from spark_jobs.archive import Archive
 from spark_jobs.reading.dialogs import in_order, read_dialogs, stream_dialogs
 from spark_jobs.reading.envelopes import decode, writer_schemas
-from spark_jobs.reading.messages import concerns, is_message, judged_records, message_columns
+from spark_jobs.reading.messages import IDENTITY, concerns, is_message, judged_records, message_columns
 from spark_jobs.reading.wire import Wire
 from spark_jobs.running.storage import Directory
 
@@ -87,6 +87,8 @@ BATCHES: Mapping[str, Callable[[Subject], DataFrame]] = {
     "decoded": _decoded,
     "judged": lambda it: it.messages(it.records()),
     "read_dialogs": lambda it: it.dialogs(),
+    "with_aggregate": lambda it: it.messages(it.records()).dropDuplicates(IDENTITY),
+    "in_place": lambda it: once_in_place(it.messages(it.records())),
     "typed": lambda it: it.dialogs(ORDERS),
     "in_order": lambda it: in_order(it.dialogs()),
 }
@@ -130,7 +132,7 @@ def _stream(it: Subject, directory: Path, *, counted: bool) -> Told:
 
 
 def _forever(it: Subject, directory: Path, *, counted: bool) -> Told:
-    kept = it.messages(it.record_stream()).dropDuplicates(["conversation_id", "to_target", "sequence", "kind"])
+    kept = it.messages(it.record_stream()).dropDuplicates(IDENTITY)
     return clock.stream(kept, directory, counted=counted)
 
 

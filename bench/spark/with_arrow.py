@@ -1,4 +1,4 @@
-"""Drops duplicates with ``foreachBatch`` and Arrow: the identities of seen messages are in files, one per partition and batch."""
+"""Drops duplicates with Arrow: of a batch without a shuffle, of a stream in ``foreachBatch`` with the identities of seen messages in files."""
 
 from __future__ import annotations
 
@@ -12,9 +12,29 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from spark_jobs.reading.messages import IDENTITY
+
 KINDS = pa.array(["MESSAGE", "END", "ERROR"])
 IDENTITY_BYTES = 26
 """16 for the conversation id, 8 for the number, 1 for the direction, 1 for the kind."""
+
+
+def once_in_place(messages: DataFrame) -> DataFrame:
+    """Return the messages of a batch without duplicates. Each task remembers the messages that it has seen, and nothing is shuffled.
+
+    All records of a dialog must be in one task, in the order of the log. This is so if each task reads one partition of Kafka.
+    """
+    return messages.mapInArrow(_first_in_task, messages.schema)
+
+
+def _first_in_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    seen: set[tuple[Any, ...]] = set()
+    for found in batches:
+        keep = []
+        for identity in zip(*(found.column(name).to_pylist() for name in IDENTITY), strict=True):
+            keep.append(identity not in seen)
+            seen.add(identity)
+        yield found if all(keep) else found.filter(pa.array(keep))
 
 
 class Seen:
