@@ -18,8 +18,8 @@ from bench.workload import Job
 from conversations import Client, ConversationError, Kafka, local
 
 PATIENCE = timedelta(seconds=30)
-PAUSE = 0.05
-"""Seconds between two questions of ``idle``, so that all work for the first question has ended."""
+PAUSE = 0.15
+"""Seconds between two questions of ``idle``, so that all work for the first question has ended: receipts wait 50 ms for a commit (``worker.hold``)."""
 TEXT = "x" * 100
 
 
@@ -32,19 +32,20 @@ class Asker:
 
     def idle(self, count: int) -> dict[str, Any]:
         """Ask one question at a time."""
-        took, wrong = [], []
+        took, wrong, spans = [], [], []
         for _ in range(count):
             question = self._next()
-            begin = time.perf_counter()
+            begin, at = time.perf_counter(), time.time()
             try:
                 answered = self._ask(question).result()
                 took.append(time.perf_counter() - begin)
+                spans.append((at, time.time()))
                 if answered.number != question.number:
                     wrong.append(f"question {question.number} got the answer to {answered.number}")
             except ConversationError as error:
                 wrong.append(str(error))
             time.sleep(PAUSE)
-        return self._told(took, wrong, time.process_time())
+        return {**self._told(took, wrong, time.process_time()), "spans": spans}
 
     def loaded(self, rate: float, count: int) -> dict[str, Any]:
         """Ask ``rate`` questions per second. Times are measured from when a question was due."""

@@ -10,12 +10,15 @@ from bench import bars, quiet, topics, verify
 from bench.children import Child, RunFailed
 from bench.ground import Ground
 from bench.latencies import curve, summary
+from bench.latency import bare_chain
+from bench.latency.hops import HOPS, Spans, profile
 from bench.latency.services import ASKING, BACK, FRONT, QUESTIONS, Answer, back, front
 from bench.part import Found, Part, Sheet
 from bench.serving import difference
 from bench.workload import PARTITIONS, Job, Workload
 from conversations import Kafka, Service
 from conversations.kafka.admin import apply
+from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 
 IDLE, WARM = 300, 100
 RATE, SECONDS = 200, 30
@@ -23,16 +26,19 @@ WARM_SECONDS = 60
 """Seconds at the full rate before anything counts, because a new broker answers at half its speed for about a minute."""
 PER_REQUEST = 1.0
 """Seconds that a request may take on average before the run counts as stuck."""
-TITLES = {"idle": "one at a time", "loaded": f"{RATE} per second"}
+TITLES = {"idle": "one at a time", "bare": "the same hops without us, one at a time", "loaded": f"{RATE} per second"}
+BARE = "bare chain, "
+"""Beginning of the names of the processes that are the same chain without us."""
 
 
 def measure(ground: Ground) -> Found:
     """Measure every round in the same processes."""
     failures: list[str] = []
     rounds: list[dict[str, Any]] = []
-    busy, asked = 0.0, 0
+    busy, asked, hops = 0.0, 0, dict[str, list[float]]()
     space = ground.space()
-    ground.screen.expect(2 * ground.plan.rounds)
+    ground.screen.expect(len(TITLES) * ground.plan.rounds)
+    spans: dict[str, list[Any]] = {"idle": [], "bare": []}
     try:
         with ExitStack() as stack:
             children = _children(stack, ground, space)
@@ -43,10 +49,12 @@ def measure(ground: Ground) -> Found:
                 for kind, title in TITLES.items():
                     ground.screen.tell(f"round {number + 1} of {ground.plan.rounds}, {title}")
                     rounds[-1][kind] = _one(ground, children, kind)
-                    asked += rounds[-1][kind]["asked"]
+                    asked += rounds[-1][kind]["asked"] if kind != "bare" else 0
                     failures += rounds[-1][kind].pop("wrong")
+                    spans.get(kind, []).extend(rounds[-1][kind].pop("spans"))
                     ground.screen.advance()
         failures += _verified(ground, space, asked)
+        hops = {kind: _hops(ground, space, kind, found) for kind, found in spans.items()}
     except RunFailed as error:
         failures.append(str(error))
     finally:
@@ -56,6 +64,7 @@ def measure(ground: Ground) -> Found:
         "samples": rounds,
         "disturbed": busy > quiet.QUIET,
         "failures": failures[:20],
+        "hops": hops,
         **{kind: _merged([found[kind] for found in rounds if kind in found]) for kind in TITLES},
     }
 
@@ -66,11 +75,15 @@ def _children(stack: ExitStack, ground: Ground, space: str) -> dict[str, Child]:
     asking: Service[Any] = Service(ASKING, initiates=[QUESTIONS], ignores=[Answer])
     declarations = [asking.declaration(), front().declaration(), back().declaration()]
     apply(kafka, declarations, partitions=PARTITIONS, replication=1)
+    topics.create(ground.bootstrap, [f"{space}.bare.{name}" for name in (*bare_chain.WAY, bare_chain.CHANGES)], 1)
     modules = {BACK: "bench.latency.services", FRONT: "bench.latency.services", ASKING: "bench.latency.asker"}
     children = {
         name: stack.enter_context(Child(module, Job(name, ground.bootstrap, space, directory, Workload()).to_json()))
         for name, module in modules.items()
     }
+    for name in bare_chain.READS:
+        job = Job(name, ground.bootstrap, f"{space}.bare", directory, Workload())
+        children[f"{BARE}{name}"] = stack.enter_context(Child("bench.latency.bare_chain", job.to_json()))
     for child in children.values():
         child.await_start()
     return children
@@ -80,18 +93,21 @@ def _warm_up(ground: Ground, children: dict[str, Child]) -> int:
     ground.screen.tell("warming up")
     count = ground.plan.count(WARM, 5)
     children[ASKING].ask("idle", limit=60 + count * PER_REQUEST, count=count)
+    children[f"{BARE}{ASKING}"].ask("idle", limit=60 + count * PER_REQUEST, count=count)
     loaded = ground.plan.count(WARM_SECONDS * RATE, 5)
     children[ASKING].ask("loaded", limit=60 + loaded * PER_REQUEST, rate=RATE, count=loaded)
     return count + loaded
 
 
 def _one(ground: Ground, children: dict[str, Child], kind: str) -> dict[str, Any]:
-    count = ground.plan.count(IDLE if kind == "idle" else RATE * SECONDS, 10)
-    arguments = {"count": count} if kind == "idle" else {"rate": RATE, "count": count}
-    before = {name: child.ask("figures") for name, child in children.items()}
-    told = children[ASKING].ask(kind, limit=60 + count * PER_REQUEST, **arguments)
-    after = {name: child.ask("figures") for name, child in children.items()}
-    used = {name: difference(after[name], before[name]) for name in children}
+    prefix = BARE if kind == "bare" else ""
+    count = ground.plan.count(RATE * SECONDS if kind == "loaded" else IDLE, 10)
+    arguments = {"rate": RATE, "count": count} if kind == "loaded" else {"count": count}
+    asked = {name: children[f"{prefix}{name}"] for name in (ASKING, FRONT, BACK)}
+    before = {name: child.ask("figures") for name, child in asked.items()}
+    told = asked[ASKING].ask("loaded" if kind == "loaded" else "idle", limit=60 + count * PER_REQUEST, **arguments)
+    after = {name: child.ask("figures") for name, child in asked.items()}
+    used = {name: difference(after[name], before[name]) for name in asked}
     took: list[float] = told["took"]
     if len(took) < count:
         told["wrong"].append(f"{count - len(took)} of {count} requests were not answered")
@@ -100,11 +116,22 @@ def _one(ground: Ground, children: dict[str, Child], kind: str) -> dict[str, Any
         "asked": count,
         "took": took,
         "wrong": told["wrong"],
+        "spans": told.get("spans", []),
         "sent_late": told.get("late", 0),
         "cpu_us_per_request": {name: round(1e6 * it["cpu_seconds"] / count) for name, it in used.items()},
         "commits_per_request": {name: round(it["commits"] / count, 2) for name, it in used.items() if "commits" in it},
         **summary(took),
     }
+
+
+def _hops(ground: Ground, space: str, kind: str, spans: Spans) -> list[float]:
+    """Return the time of each hop of the requests that were made one at a time."""
+    if kind == "bare":
+        way = [f"{space}.bare.{name}" for name in bare_chain.WAY]
+        return profile(ground.bootstrap, dict.fromkeys(way, 1), way, spans)
+    queues = {name: service_topic(space, name, QUEUE) for name in (ASKING, FRONT, BACK)}
+    way = [service_topic(space, ASKING, COMMANDS), queues[FRONT], queues[BACK], queues[FRONT], queues[ASKING]]
+    return profile(ground.bootstrap, dict.fromkeys(way, PARTITIONS), way, spans)
 
 
 def _said(it: dict[str, Any]) -> str:
@@ -143,17 +170,32 @@ def sheets(found: Found) -> list[Sheet]:
         "requests", "answers", "p50 ms", "p90 ms", "p99 ms", "longest ms", "CPU us/request", "client", "front", "back", "sent late",
     )  # fmt: skip
     note = (
-        "Three processes. An answer takes five transactions, one after the other, and counts when the last of them is committed. "
+        "Three processes. A request takes an append and four transactions, one after the other. It is over when its answer is read. The same hops "
+        "without us: three processes that only read a record, and write the next one, a changelog record and their position in a transaction. "
         f"The figures are of all requests of {found['rounds']} rounds. Requests at a rate are timed from when they were due, so a stall "
         "counts for every request that had to wait. Sent late: the number of requests sent more than 5 ms after they were due."
     )
-    return [Sheet(headings, rows, [note])]
+    return [Sheet(headings, rows, [note]), *_profile(found.get("hops") or {})]
+
+
+def _profile(hops: dict[str, list[float]]) -> list[Sheet]:
+    """Return the table of the hops, with ours beside the bare ones. There is none if a hop was not found."""
+    ours, bare = hops.get("idle"), hops.get("bare")
+    if not ours or not bare:
+        return []
+    rows = [
+        (name, f"{mine:.1f}", f"{theirs:.1f}", f"{mine - theirs:+.1f}")
+        for name, mine, theirs in zip(HOPS, ours, bare, strict=True)
+    ]
+    rows.append(("all", f"{sum(ours):.1f}", f"{sum(bare):.1f}", f"{sum(ours) - sum(bare):+.1f}"))
+    note = "Means over the requests that were made one at a time, in milliseconds, by the log times of their records, which are whole milliseconds."
+    return [Sheet(("a request, hop by hop", "ours, ms", "without us, ms", "difference"), rows, [note])]
 
 
 def draw(found: Found, figure: Any) -> None:
     """Draw the share of requests that are answered within a time."""
     figure.set_size_inches(8, 4)
-    colours = dict(zip(TITLES, (bars.OURS_LIGHT, bars.OURS), strict=True))
+    colours = dict(zip(TITLES, (bars.OURS_LIGHT, bars.RAW, bars.OURS), strict=True))
     lines = [(title, colours[kind], found[kind]["curve_ms"]) for kind, title in TITLES.items() if found[kind]["count"]]
     bars.distributions(figure.subplots(), lines, "Request through two services and back")
 
