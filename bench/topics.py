@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -21,10 +21,12 @@ def _admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
 
 
-def create(bootstrap: str, topics: Sequence[str], partitions: int) -> None:
+def create(bootstrap: str, topics: Sequence[str], partitions: int, settings: Mapping[str, str] | None = None) -> None:
     """Create topics with one replica, and wait until they exist."""
     admin = _admin(bootstrap)  # kept until its answers are here
-    for future in admin.create_topics([NewTopic(topic, partitions, 1) for topic in topics]).values():
+    for future in admin.create_topics(
+        [NewTopic(topic, partitions, 1, config=dict(settings or {})) for topic in topics]
+    ).values():
         future.result()
 
 

@@ -75,7 +75,8 @@ def _children(stack: ExitStack, ground: Ground, space: str) -> dict[str, Child]:
     asking: Service[Any] = Service(ASKING, initiates=[QUESTIONS], ignores=[Answer])
     declarations = [asking.declaration(), front().declaration(), back().declaration()]
     apply(kafka, declarations, partitions=PARTITIONS, replication=1)
-    topics.create(ground.bootstrap, [f"{space}.bare.{name}" for name in (*bare_chain.WAY, bare_chain.CHANGES)], 1)
+    bare = [f"{space}.bare.{name}" for name in (*bare_chain.WAY, bare_chain.CHANGES)]
+    topics.create(ground.bootstrap, bare, 1, {"message.timestamp.type": "LogAppendTime"})
     modules = {BACK: "bench.latency.services", FRONT: "bench.latency.services", ASKING: "bench.latency.asker"}
     children = {
         name: stack.enter_context(Child(module, Job(name, ground.bootstrap, space, directory, Workload()).to_json()))
