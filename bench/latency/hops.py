@@ -23,18 +23,17 @@ Spans = Sequence[tuple[float, float]]
 """Begin and end of each request, in seconds since 1970."""
 
 
-def profile(bootstrap: str, topics: Mapping[str, int], way: Sequence[str], spans: Spans) -> list[float]:
+def profile(bootstrap: str, topics: Mapping[str, int], spans: Spans) -> list[float]:
     """Return how long each hop took on average, in milliseconds.
 
     Args:
         bootstrap: address of the broker.
-        topics: the number of partitions of each topic.
-        way: the topics in the order in which a request passes them. A topic may come twice.
+        topics: the number of partitions of each topic that a request passes.
         spans: the requests. Only one was under way at a time, so the records between begin and end are its records.
     """
     times = sorted(at for topic, partitions in topics.items() for at in _messages(bootstrap, topic, partitions))
-    rows = [row for begin, end in spans if len(row := _row(times, begin * 1_000, end * 1_000)) == len(way) + 2]
-    return [round(mean(it[at + 1] - it[at] for it in rows), 2) for at in range(len(way) + 1)] if rows else []
+    rows = [row for begin, end in spans if len(row := _row(times, begin * 1_000, end * 1_000)) == len(HOPS) + 1]
+    return [round(mean(it[at + 1] - it[at] for it in rows), 2) for at in range(len(HOPS))] if rows else []
 
 
 def _row(times: Sequence[float], begin: float, end: float) -> list[float]:

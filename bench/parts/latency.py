@@ -128,11 +128,10 @@ def _one(ground: Ground, children: dict[str, Child], kind: str) -> dict[str, Any
 def _hops(ground: Ground, space: str, kind: str, spans: Spans) -> list[float]:
     """Return the time of each hop of the requests that were made one at a time."""
     if kind == "bare":
-        way = [f"{space}.bare.{name}" for name in bare_chain.WAY]
-        return profile(ground.bootstrap, dict.fromkeys(way, 1), way, spans)
-    queues = {name: service_topic(space, name, QUEUE) for name in (ASKING, FRONT, BACK)}
-    way = [service_topic(space, ASKING, COMMANDS), queues[FRONT], queues[BACK], queues[FRONT], queues[ASKING]]
-    return profile(ground.bootstrap, dict.fromkeys(way, PARTITIONS), way, spans)
+        return profile(ground.bootstrap, {f"{space}.bare.{name}": 1 for name in bare_chain.WAY}, spans)
+    queues = [service_topic(space, name, QUEUE) for name in (ASKING, FRONT, BACK)]
+    passed = [service_topic(space, ASKING, COMMANDS), *queues]
+    return profile(ground.bootstrap, dict.fromkeys(passed, PARTITIONS), spans)
 
 
 def _said(it: dict[str, Any]) -> str:
@@ -180,7 +179,7 @@ def sheets(found: Found) -> list[Sheet]:
 
 
 def _profile(hops: dict[str, list[float]]) -> list[Sheet]:
-    """Return the table of the hops, with ours beside the bare ones. There is none if a hop was not found."""
+    """Return the table of hops: ours beside those of the bare chain. There is none if hops are missing."""
     ours, bare = hops.get("idle"), hops.get("bare")
     if not ours or not bare:
         return []

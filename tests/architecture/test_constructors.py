@@ -5,18 +5,16 @@ from __future__ import annotations
 import inspect
 import sys
 from dataclasses import is_dataclass
-from pathlib import Path
 from runpy import run_path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.architecture.test_compiled import MODULES, ROOT
+
 Module: Any = run_path(str(ROOT / "wheels" / "constructors.py"))["Module"]
 
-LINES = (ROOT / "wheels" / "modules.txt").read_text(encoding="utf-8").splitlines()
-MODULES = [line for line in LINES if line and not line.startswith("#")]
 AS_PYTHON = {"Taking", "_Kind"}
 """Dataclasses that keep the ``__init__`` of ``dataclasses``, as all frozen ones do: a lambda makes a default, or there is no docstring."""
 
