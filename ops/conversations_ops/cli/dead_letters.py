@@ -19,6 +19,7 @@ from conversations.protocol.command import Action
 from conversations.protocol.contract import MessageType
 from conversations.protocol.parked import Decision, Parked
 from conversations_ops.cli import completion, detached, left_letters, one_decision, one_letter
+from conversations_ops.cli import groups as group_notes
 from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.changes import DryRun, Reason, Wait, announce, check_reason, refusals
 from conversations_ops.cli.kafka_options import Command, kafka_of
@@ -47,6 +48,7 @@ retries = typer.Typer(
 )
 
 app.add_typer(detached.app)
+app.add_typer(group_notes.app)
 
 Letter = Annotated[
     str,

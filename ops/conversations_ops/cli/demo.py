@@ -29,6 +29,10 @@ Clusters = Annotated[
 ]
 
 
+app = typer.Typer()
+
+
+@app.command("demo")
 def demo(
     no_faults: NoFaults = False,
     keep: Keep = False,

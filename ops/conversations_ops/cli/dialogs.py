@@ -16,7 +16,7 @@ from conversations.kafka.catalog import read_catalog
 from conversations.protocol.codes import LIFETIME, NOT_CONVERSING
 from conversations.protocol.command import Cleanup, End, EndWithError, Resend
 from conversations.protocol.states import State
-from conversations_ops.cli import completion, left_letters, one_dialog
+from conversations_ops.cli import completion, left_letters, one_dialog, saying
 from conversations_ops.cli.catching_up import read_model
 from conversations_ops.cli.changes import DryRun, Reason, Wait, announce, check_reason
 from conversations_ops.cli.clusters import HERE, AlsoAt, clusters_of, everywhere, exit_for, unread_fields, unread_lines
@@ -43,6 +43,7 @@ app = typer.Typer(
     no_args_is_help=True,
     epilog=EXIT_CODES,
 )
+app.add_typer(saying.app)
 
 OfService = Annotated[
     str, typer.Option("--service", autocompletion=completion.services, help="The service whose side is meant.")

@@ -139,7 +139,10 @@ class Users:
 
 
 def _hashed(password: str, salt: bytes) -> str:
-    digest = hashlib.scrypt(password.encode(), salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY)
+    return _stored(salt, hashlib.scrypt(password.encode(), salt=salt, n=_N, r=_R, p=_P, maxmem=_MEMORY))
+
+
+def _stored(salt: bytes, digest: bytes) -> str:
     return ":".join(["scrypt", str(_N), str(_R), str(_P), *(base64.b64encode(it).decode() for it in (salt, digest))])
 
 
@@ -153,8 +156,8 @@ def _matches(password: str, stored: str) -> bool:
     return hmac.compare_digest(found, base64.b64decode(digest))
 
 
-_NOBODY = _hashed("", bytes(16))
-"""The password of a name that is not known. It takes as long to check as another, and the user does not exist."""
+_NOBODY = _stored(bytes(16), bytes(64))
+"""The password of a name that is not known. It takes as long to check as another. No password fits, as no digest is all zeros."""
 _STORED = re.compile(r"scrypt:[0-9]{1,7}:[0-9]{1,2}:[0-9]{1,2}:[A-Za-z0-9+/=]{16,64}:[A-Za-z0-9+/=]{16,128}")
 
 
