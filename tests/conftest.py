@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import chosen_kafka
+from tests.support import chosen_kafka, spark_classes
 from tests.support.sharing import GroupScheduling, begins_late
 from tests.support.waiting import SLOWER
 
@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if trouble := chosen_kafka.trouble(chosen_kafka.choice(config.getoption("--kafka"))):
         raise pytest.UsageError(trouble)
+    # A run of chosen tests may need no Spark.
+    spark_classes.use(write=config.args_source is pytest.Config.ArgsSource.TESTPATHS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

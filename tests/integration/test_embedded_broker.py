@@ -28,6 +28,14 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.kafka
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own, for tests that name brokers, with the jars of the real one."""
+    jars = ensure_jars()[0].parent
+    monkeypatch.setenv("CONVERSATIONS_CACHE", str(tmp_path))
+    (tmp_path / "jars").symlink_to(jars)
+
+
 def test_a_throw_away_broker_serves_transactions_and_leaves_nothing_behind() -> None:
     with EmbeddedBroker() as broker:
         topic = new_topic(broker.bootstrap)
@@ -103,7 +111,7 @@ exec {java} "$@"
 
 
 def test_a_start_at_which_kafka_misread_its_metadata_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_cache: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launcher, marker = tmp_path / "bin" / "java", tmp_path / "misread"
     launcher.parent.mkdir()
@@ -187,14 +195,6 @@ def test_a_corrupted_jar_is_repaired_before_the_broker_starts(tmp_path: Path, mo
     assert damaged.read_bytes() == right
 
 
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own, for tests that name brokers, with the jars of the real one."""
-    jars = ensure_jars()[0].parent
-    monkeypatch.setenv("CONVERSATIONS_CACHE", str(tmp_path))
-    (tmp_path / "jars").symlink_to(jars)
-
-
 def test_a_named_broker_lives_on_until_it_is_stopped(own_cache: None) -> None:
     record = start_detached("one", None, None)
     try:
@@ -228,3 +228,35 @@ def test_ctrl_c_ends_a_foreground_broker_without_a_traceback(own_cache: None) ->
     assert (process.returncode, out, err) == (0, "", "")
     assert not accepts(int(record["bootstrap"].partition(":")[2]))
     assert not Path(record["data"]).exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find what the JVM has mapped")
+def test_the_second_start_uses_the_class_archive_that_the_first_run_wrote(own_cache: None, tmp_path: Path) -> None:
+    archives = tmp_path / "classes"
+
+    def mapped(broker: EmbeddedBroker) -> set[str]:
+        """Return the archives that the server has mapped. The last process of the supervisor's group is the server."""
+        assert broker._server is not None
+        group = broker._server.pid
+        maps = [it / "maps" for it in Path("/proc").iterdir() if it.name.isdigit() and _group(it) == group]
+        return {line.split("/", 1)[1] for it in maps for line in it.read_text().splitlines() if str(archives) in line}
+
+    with EmbeddedBroker() as first:
+        assert not mapped(first)
+        assert not any(archives.iterdir()), "an archive is written at the end of a run"
+    (archive,) = archives.iterdir()
+    assert archive.suffix == ".jsa"
+    with EmbeddedBroker() as second:
+        assert mapped(second) == {str(archive)[1:]}
+        second.kill()
+        second.restart()
+        assert mapped(second) == {str(archive)[1:]}
+    assert list(archives.iterdir()) == [archive]
+
+
+def _group(process: Path) -> int:
+    """Return the process group of a process; 0 if it has ended."""
+    try:
+        return os.getpgid(int(process.name))
+    except ProcessLookupError:
+        return 0

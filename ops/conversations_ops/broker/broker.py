@@ -16,6 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from conversations.private_files import private_directory
+from conversations_ops.broker.class_archive import ClassArchive, broker_classes
 from conversations_ops.broker.data import (
     check_room,
     locked,
@@ -30,7 +31,15 @@ from conversations_ops.broker.jars import ensure_jars
 from conversations_ops.broker.java import Java, find_java
 from conversations_ops.broker.last_run import is_noted, was_cut_off
 from conversations_ops.broker.process import ServerProcess
-from conversations_ops.broker.server import HOST, Layout, format_command, render, render_controller, run_command
+from conversations_ops.broker.server import (
+    HOST,
+    Layout,
+    format_command,
+    jvm,
+    render,
+    render_controller,
+    run_command,
+)
 from conversations_ops.broker.sockets import accepts, check_free, free_ports
 from conversations_ops.cache import cache_directory
 
@@ -48,7 +57,7 @@ class EmbeddedBroker:
     end. Without ``port``, the broker takes a free port. ``settings`` override the default settings, which are made for a laptop.
 
     The broker ends when the process that started it ends, even if that process is killed. Several brokers may run at once. A start
-    takes about 4 s; the first start downloads 45 MB. A failed start raises BrokerError; the message says how to fix the cause.
+    takes about 4 s, the first start longer: it downloads 45 MB, and has no class archive yet. A failed start raises BrokerError; the message says how to fix the cause.
     """
 
     def __init__(
@@ -63,6 +72,7 @@ class EmbeddedBroker:
         self._log: Path | None = None
         self._jars: list[Path] = []
         self._java: Java | None = None
+        self._classes: ClassArchive | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -111,6 +121,7 @@ class EmbeddedBroker:
             return
         self._java = find_java()
         self._jars = ensure_jars()
+        self._classes = broker_classes(self._java, self._jars)
         try:
             layout = self._layout()
             with locked(layout) as lock:
@@ -133,9 +144,7 @@ class EmbeddedBroker:
 
     def restart(self) -> None:
         """Start the broker again with the same port and data. If the server still runs, stop it first."""
-        if self._server is not None:
-            self._server.stop()
-            self._server = None
+        self._stop_server()
         self._wanted_port = self.port
         self.start()
 
@@ -162,7 +171,7 @@ class EmbeddedBroker:
     def _format(self, layout: Layout) -> None:
         port, controller_port = free_ports(2)
         layout.properties.write_text(render(layout, port, controller_port, self._settings), encoding="utf-8")
-        command = format_command(self._found_java, self._jars, layout, new_cluster_id())
+        command = format_command(self._jvm(), layout, new_cluster_id())
         since = log_size(self.log_path)
         try:
             with self.log_path.open("ab") as output:
@@ -191,8 +200,7 @@ class EmbeddedBroker:
                     self._note_the_end(layout, lock, controller_port)
                 self._serve(layout, lock, port, controller_port)
             except (PortTaken, MetadataMisread):
-                if self._server is not None:
-                    self._server.stop()
+                self._stop_server()
                 if attempt == ATTEMPTS - 1:
                     raise
             else:
@@ -203,24 +211,27 @@ class EmbeddedBroker:
         layout.properties.write_text(render(layout, port, controller_port, self._settings), encoding="utf-8")
         cluster_id = read_cluster_id(layout)
         self._start_server(
-            layout, lock, lambda _: accepts(port) and serves(f"{HOST}:{port}", cluster_id), "did not answer"
+            run_command(self._jvm(archive=True), layout),
+            lock,
+            lambda _: accepts(port) and serves(f"{HOST}:{port}", cluster_id),
+            "did not answer",
         )
 
     def _note_the_end(self, layout: Layout, lock: int, controller_port: int) -> None:
         """Let the controller, alone, note that the last run of the broker has ended."""
         layout.properties.write_text(render_controller(layout, controller_port), encoding="utf-8")
         self._start_server(
-            layout, lock, lambda since: is_noted(self.log_path, since), "did not note that its last run has ended"
+            run_command(self._jvm(), layout),
+            lock,
+            lambda since: is_noted(self.log_path, since),
+            "did not note that its last run has ended",
         )
-        assert self._server is not None
-        self._server.stop()
+        self._stop_server()
 
-    def _start_server(self, layout: Layout, lock: int, ready: Callable[[int], bool], late: str) -> None:
+    def _start_server(self, command: list[str], lock: int, ready: Callable[[int], bool], late: str) -> None:
         """Start the server, and wait until it is ready. ``ready`` gets the size that the log had at the start."""
         since = log_size(self.log_path)
-        self._server = ServerProcess(
-            run_command(self._found_java, self._jars, layout), self.log_path, self._scratch, [lock]
-        )
+        self._server = ServerProcess(command, self.log_path, self._scratch, [lock])
         deadline = time.monotonic() + START_TIMEOUT
         while time.monotonic() < deadline:
             if not self.running:
@@ -230,10 +241,15 @@ class EmbeddedBroker:
             time.sleep(POLL)
         raise diagnose(self.log_path, since, f"Kafka {late} within {START_TIMEOUT:.0f} s")
 
-    def _end(self, *, keep_log: bool) -> None:
+    def _stop_server(self) -> None:
         if self._server is not None:
             self._server.stop()
+            if self._classes is not None:
+                self._classes.keep(self._server.exit_code)
             self._server = None
+
+    def _end(self, *, keep_log: bool) -> None:
+        self._stop_server()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
@@ -242,11 +258,12 @@ class EmbeddedBroker:
             self._log = self._log if keep_log else None
         self._port = self._wanted_port
 
-    @property
-    def _found_java(self) -> Java:
-        if self._java is None:
-            self._java = find_java()
-        return self._java
+    def _jvm(self, *, archive: bool = False) -> list[str]:
+        """Return the beginning of a command line. With ``archive``, the JVM writes the class archive at its end if there is none."""
+        assert self._java is not None
+        assert self._classes is not None
+        classes = self._classes
+        return jvm(self._java, self._jars, classes.reading_or_writing() if archive else classes.reading())
 
 
 def serves(bootstrap: str, cluster_id: str | None = None) -> bool:

@@ -136,17 +136,17 @@ def _lines(settings: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def format_command(java: Java, jars: Sequence[Path], layout: Layout, cluster_id: str) -> list[str]:
-    """Return the command that formats an empty data directory."""
+def format_command(jvm: Sequence[str], layout: Layout, cluster_id: str) -> list[str]:
+    """Return the command that formats an empty data directory. ``jvm`` is the beginning of the command line."""
     settings = str(layout.properties)
-    return [*jvm(java, jars), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", settings]
+    return [*jvm, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", settings]
 
 
-def run_command(java: Java, jars: Sequence[Path], layout: Layout) -> list[str]:
-    """Return the command that runs the server in the foreground."""
-    return [*jvm(java, jars), "kafka.Kafka", str(layout.properties)]
+def run_command(jvm: Sequence[str], layout: Layout) -> list[str]:
+    """Return the command that runs the server in the foreground. ``jvm`` is the beginning of the command line."""
+    return [*jvm, "kafka.Kafka", str(layout.properties)]
 
 
-def jvm(java: Java, jars: Sequence[Path]) -> list[str]:
+def jvm(java: Java, jars: Sequence[Path], options: Sequence[str] = ()) -> list[str]:
     """Return the beginning of every command line: Java, its options and the class path."""
-    return [str(java.path), *JVM_OPTIONS, "-cp", os.pathsep.join(map(str, jars))]
+    return [str(java.path), *JVM_OPTIONS, *options, "-cp", os.pathsep.join(map(str, jars))]

@@ -20,7 +20,8 @@ class Top(Group):
 
     def __init__(self, **declared: Any) -> None:
         super().__init__(**declared)
-        self.commands = Commands()
+        commands: Any = Commands()  # Typer only reads it, but declares that it may write
+        self.commands = commands
 
 
 app = typer.Typer(

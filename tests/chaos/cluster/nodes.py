@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from conversations_ops.broker import BrokerError
+from conversations_ops.broker.class_archive import broker_classes
 from conversations_ops.broker.data import new_cluster_id
 from conversations_ops.broker.jars import ensure_jars
 from conversations_ops.broker.java import find_java
@@ -82,6 +83,7 @@ class Nodes:
         directory.mkdir(parents=True)
         self._ports = _ports()
         self._java, self._jars = find_java(), ensure_jars()
+        self._classes = broker_classes(self._java, self._jars)
         self._running: dict[str, ServerProcess] = {}
         self._frozen: set[str] = set()
         self._down: set[str] = set()
@@ -162,8 +164,11 @@ class Nodes:
         """Start a node; harmless when it runs."""
         self._down.discard(node)
         if node not in self._running:
-            command = [*jvm(self._java, self._jars), *QUICK, "kafka.Kafka", str(self._properties(node))]
+            command = [*self._jvm(), "kafka.Kafka", str(self._properties(node))]
             self._running[node] = ServerProcess(command, self.log(node), None)
+
+    def _jvm(self) -> list[str]:
+        return jvm(self._java, self._jars, [*QUICK, *self._classes.reading()])
 
     def kill(self, node: str) -> None:
         """SIGKILL it."""
@@ -221,7 +226,7 @@ class Nodes:
 
     def _format(self, node: str, cluster: str) -> None:
         command = [
-            *jvm(self._java, self._jars), *QUICK, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}",
+            *self._jvm(), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}",
             "-c", str(self._properties(node)),
         ]  # fmt: skip
         with self.log(node).open("ab") as output:

@@ -21,7 +21,7 @@ from conversations_ops.broker.errors import (
 )
 from conversations_ops.broker.java import Java
 from conversations_ops.broker.process import ServerProcess
-from conversations_ops.broker.server import HEAP, SETTINGS, Layout, render, run_command
+from conversations_ops.broker.server import HEAP, SETTINGS, Layout, jvm, render, run_command
 from conversations_ops.broker.sockets import BELOW_EPHEMERAL, check_free, free_ports
 
 
@@ -33,7 +33,7 @@ def test_every_listener_is_on_the_loopback_interface(tmp_path: Path) -> None:
 
 
 def test_the_heap_is_bounded(tmp_path: Path) -> None:
-    command = run_command(Java(Path("java"), 17, "PATH"), [Path("a.jar"), Path("b.jar")], Layout(tmp_path))
+    command = run_command(jvm(Java(Path("java"), 17, "PATH"), [Path("a.jar"), Path("b.jar")]), Layout(tmp_path))
     assert HEAP in command
     assert os.pathsep.join(["a.jar", "b.jar"]) in command
 
