@@ -8,14 +8,14 @@ import time
 from typing import Any
 
 from bench import quiet, topics, verify
-from bench.children import RunFailed, result_of, work
+from bench.children import Child, RunFailed, result_of, work
 from bench.contenders import our_loop
 from bench.ground import Ground
 from bench.parking.rows import parked_rows
 from bench.scale import subject
-from bench.serving import serving
+from bench.serving import difference
 from bench.workload import PARTITIONS, Job, Workload
-from conversations import Kafka, WorkerSettings
+from conversations import Kafka
 from conversations.protocol.command import Action
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.parked import Decision
@@ -79,10 +79,8 @@ def redrive(ground: Ground, letters: int) -> dict[str, Any]:
     space = ground.space()
     kafka = Kafka(ground.bootstrap, namespace=space)
     _fill(ground, space, letters, 1, due=NEVER)
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-") as directory,
-        serving(our_loop.opaque_service(), kafka, directory, WorkerSettings()),
-    ):
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory, _worker(ground, space, directory) as worker:
+        worker.await_start()
         began = time.perf_counter()
         chosen, _ = freeze(parked_messages(kafka, our_loop.ANSWERING), Selector(), Care(rate=FAST))
         planned = time.perf_counter()
@@ -94,10 +92,12 @@ def redrive(ground: Ground, letters: int) -> dict[str, Any]:
             if not canaries and counts[Outcome.HANDLED.value] >= plan.care.canary:
                 canaries.append(time.perf_counter())
 
+        cpu, busy = time.process_time(), worker.ask("figures")
         with Journal(kafka, History(plan.redrive), 0) as journal:
             drive = Drive(kafka, plan, journal, decision, lambda: parked_messages(kafka, our_loop.ANSWERING), tell)
             end = drive.run()
         ended = time.perf_counter()
+        used = time.process_time() - cpu, difference(worker.ask("figures"), busy)["cpu_seconds"]
     topics.drop(ground.bootstrap, space)
     handled = drive.outcomes.number(Outcome.HANDLED)
     if end is not End.DONE or handled != letters:
@@ -105,7 +105,13 @@ def redrive(ground: Ground, letters: int) -> dict[str, Any]:
     return {
         "letters": letters, "plan_seconds": planned - began, "seconds": ended - planned,
         "canary": plan.care.canary, "after_canaries_seconds": ended - canaries[0],
+        "redrive_cpu_us": used[0] / letters * 1e6, "worker_cpu_us": used[1] / letters * 1e6,
     }  # fmt: skip
+
+
+def _worker(ground: Ground, space: str, directory: str) -> Child:
+    job = Job("redriven", ground.bootstrap, space, directory, Workload())
+    return Child("bench.parking.worker", job.to_json())
 
 
 def _fill(ground: Ground, space: str, dialogs: int, messages: int, due: int) -> None:

@@ -47,7 +47,7 @@ def wrong(told: dict[str, Any]) -> set[str]:
 
 
 def test_each_message_is_handled_once_and_in_order_between_two_clusters(tmp_path: Path) -> None:
-    code, told = remote(tmp_path, "--within", "200")
+    code, told = remote(tmp_path, "--within", "360")
     assert code == 0, told
     nothing = "lost 0, twice 0, out of order 0, undecided 0, delivered though damaged 0, never said 0"
     assert told["line"].endswith(nothing)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from conversations_ops.broker.class_archive import ClassArchive
@@ -38,10 +39,11 @@ def use(*, write: bool) -> None:
     classes = archive()
     os.environ.setdefault(VARIABLE, f'{QUIET} "-XX:SharedArchiveFile={classes.path}"')
     if write and not classes.reading():
-        subprocess.Popen(
+        writer = subprocess.Popen(
             [sys.executable, "-m", "tests.support.spark_classes"], cwd=Path(__file__).parents[2],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
+        Thread(target=writer.wait, daemon=True).start()  # nobody waits for it, and Python would warn
 
 
 def write() -> None:
