@@ -10,7 +10,7 @@ HOT := tests/unit/protocol tests/unit/worker tests/contracts tests/conformance t
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup form demo demo-console screenshots test test-all test-pure chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench bench-all pace mutate compile wheels lint types check docs lock clean
+.PHONY: help setup form demo demo-console screenshots test test-gate test-all test-pure chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench bench-all pace mutate compile wheels lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -31,9 +31,12 @@ screenshots: $(STAMP) ## Write a picture of every page of the web console into b
 	$(BIN)/python docs/make_screenshots.py
 
 test: $(STAMP) ## Run the quick tests (minutes), on a real Kafka and a real Spark; the first run fetches their jars
-	$(TESTS) -m "not slow"
+	$(TESTS) -m "not slow and not long"
 
-test-all: form ## Run every test, in the compiled form if there is a C compiler: also short forms of the chaos runs and soaks (most of an hour)
+test-gate: form ## Run the tests of the gate, in the compiled form if there is a C compiler: all but those that are marked long (half an hour)
+	$(TESTS) -m "not long" --durations 25
+
+test-all: form ## Run every test, also the short forms of all chaos runs and soaks (more than an hour)
 	$(TESTS) --durations 25
 
 test-pure: $(STAMP) ## Run the tests of the hot path in the Python form (minutes)
@@ -98,7 +101,7 @@ lint: $(STAMP) ## Check style, formatting, import contracts and that the locks a
 types: $(STAMP) ## Check types (mypy --strict)
 	$(BIN)/mypy
 
-check: lint types test-all test-pure ## Everything the gate runs
+check: lint types test-gate test-pure ## Everything the gate runs
 
 docs: $(STAMP) ## Write the state diagrams, and the lists of events, error codes, the doctor's checks and metrics, from the tables in the code
 	$(BIN)/python docs/make_state_diagram.py

@@ -14,7 +14,7 @@ from tests.acceptance.support.command_line import ROOT
 from tests.acceptance.test_chaos import running
 from tests.support.waiting import SLOWER
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(700)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(700), pytest.mark.long]
 
 SHORT = ("--seconds", "25", "--messages", "1000", "--dialogs", "60", "--seed", "2", "--no-spark", "--within", "180")
 

@@ -13,7 +13,7 @@ from tests.acceptance.support.command_line import ROOT
 from tests.acceptance.test_chaos import running
 from tests.support.waiting import SLOWER
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.long]
 
 SHORT = (
     "--messages",

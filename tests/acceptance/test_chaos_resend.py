@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.support.command_line import ROOT
 from tests.support.waiting import SLOWER
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.long]
 
 
 def test_every_item_is_handled_once_in_order_or_is_one_letter_however_its_dialog_breaks(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.support.command_line import ROOT
 from tests.support.waiting import SLOWER
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.long]
 
 
 def test_three_speakers_have_one_order_and_no_view_is_ahead_of_the_truth(tmp_path: Path) -> None:

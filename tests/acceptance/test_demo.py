@@ -44,6 +44,7 @@ def test_demo_ends_without_a_mismatch() -> None:
     assert (facts["utilisation_days"] > 20_000, facts["utilisation_mismatches"]) == (True, 0)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_demo_on_two_clusters_ends_without_a_mismatch() -> None:

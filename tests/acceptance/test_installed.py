@@ -102,6 +102,7 @@ def check_day(lines: list[str], environment: Path) -> None:
     assert "no faults" in lines
 
 
+@pytest.mark.long
 def test_the_wheel_beside_modules_of_common_names(environment: Path, project: Path, jars: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()

@@ -30,7 +30,7 @@ from tests.acceptance.support.forwarding import Forwarding
 from tests.acceptance.test_why import Night
 from tests.support.waiting import SLOWER, until
 
-pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.long]
 EMEA = ("--cluster", "emea")
 ENTRIES = 5
 LATER = 60_000 * SLOWER

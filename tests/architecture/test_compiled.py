@@ -13,6 +13,7 @@ import pytest
 
 from conversations.form import PURE, digest, is_compiled
 from tests.support.forms import can_compile
+from tests.support.waiting import SLOWER
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = (ROOT / "wheels" / "modules.txt").read_text(encoding="utf-8").splitlines()
@@ -107,7 +108,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(tree: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments], cwd=tree, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tree), **environment},
-        capture_output=True, text=True, check=False, timeout=100,
+        capture_output=True, text=True, check=False, timeout=100 * SLOWER,
     )  # fmt: skip
 
 

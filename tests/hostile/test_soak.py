@@ -10,6 +10,7 @@ from tests.hostile.support.figures import Round
 from tests.hostile.support.two_workers import Pace, Window
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(900)

@@ -12,6 +12,7 @@ from tests.soak.figures import grown, thirds
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(600)

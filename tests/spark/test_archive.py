@@ -222,6 +222,7 @@ def test_one_dialog_is_shown_without_kafka_and_in_utc(
     assert "'blah' is no conversation id" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_an_archive_whose_driver_is_killed_has_everything_once(

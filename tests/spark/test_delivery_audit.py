@@ -160,6 +160,7 @@ def test_every_planted_fault_is_found_by_its_name_and_no_other(
     assert found == dict(wanted)
 
 
+@pytest.mark.long
 def test_a_partition_without_its_row_is_one_fault_and_not_thousands(
     spark: SparkSession, clean: tuple[Talks, Topics], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_partition_without_its_row_is_one_fault_and_not_thousands(
     assert "may follow from that" in said.text
 
 
+@pytest.mark.long
 def test_services_at_work_give_no_false_alarm(
     spark: SparkSession, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -279,6 +281,7 @@ def test_what_is_gone_altogether_is_missed_where_it_must_stand(spark: SparkSessi
     assert found[later.id, True]["delayed"] == 1
 
 
+@pytest.mark.long
 def test_a_decision_and_the_state_of_a_group_are_missed_when_they_are_gone(spark: SparkSession) -> None:
     """An operator skipped a message and edited another; the event that says so, and the rows of the groups, are removed."""
     moody = Moody(PoisonPolicy(delays=[], then=Then.HOLD))
@@ -309,6 +312,7 @@ def test_a_decision_and_the_state_of_a_group_are_missed_when_they_are_gone(spark
     assert found[counted.id, True] == found[counted.id, False] == {"group-missing"}
 
 
+@pytest.mark.long
 def test_what_was_sent_again_on_a_new_dialog_is_counted_there(spark: SparkSession) -> None:
     """Three dialogs break with two messages under way. Planted: one more was sent, one more was accepted, and the new dialog is gone."""
     talk = contract(lifetime=timedelta(minutes=5))
