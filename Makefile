@@ -33,7 +33,7 @@ screenshots: $(STAMP) ## Write a picture of every page of the web console into b
 test: $(STAMP) ## Run the quick tests (minutes), on a real Kafka and a real Spark; the first run fetches their jars
 	$(TESTS) -m "not slow and not long"
 
-test-gate: form ## Run the tests of the gate, in the compiled form if there is a C compiler: all but those that are marked long (half an hour)
+test-gate: form ## Run the tests of the gate, in the compiled form if there is a C compiler: all but those that are marked long (most of an hour)
 	$(TESTS) -m "not long" --durations 25
 
 test-all: form ## Run every test, also the short forms of all chaos runs and soaks (more than an hour)

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from conversations_ops.broker import BrokerError
 from conversations_ops.broker.class_archive import ClassArchive
 from conversations_ops.broker.java import find_java
 from conversations_ops.cache import cache_directory
@@ -35,8 +36,14 @@ def archive() -> ClassArchive:
 
 
 def use(*, write: bool) -> None:
-    """Let the drivers of all tests use the archive. With ``write``, write it beside the tests if there is none."""
-    classes = archive()
+    """Let the drivers of all tests use the archive. With ``write``, write it beside the tests if there is none.
+
+    Without a Java there is nothing to do: most tests need none, and the others say that it is missing.
+    """
+    try:
+        classes = archive()
+    except BrokerError:
+        return
     os.environ.setdefault(VARIABLE, f'{QUIET} "-XX:SharedArchiveFile={classes.path}"')
     if write and not classes.reading():
         writer = subprocess.Popen(

@@ -57,7 +57,8 @@ class EmbeddedBroker:
     end. Without ``port``, the broker takes a free port. ``settings`` override the default settings, which are made for a laptop.
 
     The broker ends when the process that started it ends, even if that process is killed. Several brokers may run at once. A start
-    takes about 4 s, the first start longer: it downloads 45 MB, and has no class archive yet. A failed start raises BrokerError; the message says how to fix the cause.
+    takes about 4 s, the first start longer: it downloads 45 MB, and has no class archive yet. A failed start raises BrokerError; the
+    message says how to fix the cause.
     """
 
     def __init__(
@@ -259,7 +260,7 @@ class EmbeddedBroker:
         self._port = self._wanted_port
 
     def _jvm(self, *, archive: bool = False) -> list[str]:
-        """Return the beginning of a command line. With ``archive``, the JVM writes the class archive at its end if there is none."""
+        """Return the beginning of a command line. With ``archive``, the JVM writes a missing class archive at its end."""
         assert self._java is not None
         assert self._classes is not None
         classes = self._classes

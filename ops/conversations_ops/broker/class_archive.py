@@ -37,7 +37,7 @@ class ClassArchive:
 
     def __init__(self, directory: Path, java: Java, options: Sequence[str], jars: Sequence[Path]) -> None:
         self.path = directory / f"{_digest(java, options, jars)}.jsa"
-        self._part = directory / f"{self.path.stem}.{os.getpid()}.part"
+        self._part = directory / f"{self.path.stem}.{os.urandom(8).hex()}.part"
         with contextlib.suppress(OSError):  # a cache may be read-only; then every start is slow
             directory.mkdir(exist_ok=True)
 
@@ -50,11 +50,11 @@ class ClassArchive:
         return [f"-XX:SharedArchiveFile={self.path}"]
 
     def reading_or_writing(self) -> list[str]:
-        """Return the options of a JVM that starts with the archive, or writes it at its end if there is none."""
+        """Return the options of a JVM that reads the archive, or else writes it at its end."""
         return self.reading() or [f"-XX:ArchiveClassesAtExit={self._part}"]
 
     def keep(self, exit_code: int | None) -> None:
-        """Keep what a run has written, if the run ended cleanly. Remove what an interrupted run has written, and unused archives."""
+        """Keep the archive of a run that ended cleanly. Remove what an interrupted run has written, and unused archives."""
         with contextlib.suppress(OSError):  # without an archive, the next start is slower, and that is all
             if not self._part.exists():
                 return

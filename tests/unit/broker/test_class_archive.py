@@ -54,6 +54,15 @@ def test_what_an_interrupted_run_has_written_is_removed(
     assert archive.reading() == []
 
 
+def test_two_brokers_of_one_process_write_into_files_of_their_own(tmp_path: Path, java: Java, jar: Path) -> None:
+    first, second = (ClassArchive(tmp_path / "classes", java, [], [jar]) for _ in range(2))
+    assert first.path == second.path
+    half = written(second)
+    written(first)
+    first.keep(143)
+    assert half.exists(), "the second JVM still writes it"
+
+
 def test_another_java_other_jars_and_other_options_have_another_archive(tmp_path: Path, java: Java, jar: Path) -> None:
     def name(*options: str) -> str:
         return ClassArchive(tmp_path / "classes", java, options, [jar]).path.name
