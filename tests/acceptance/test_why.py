@@ -41,7 +41,7 @@ from tests.acceptance.support import kafka_tools
 from tests.acceptance.support.command_line import Running
 from tests.acceptance.support.operator import Terminal
 from tests.rights.support.authorizing_kafka import GuardedBroker
-from tests.support.waiting import until
+from tests.support.waiting import SLOWER, until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 WHY = ("--reason", "INC-4711")
@@ -123,6 +123,7 @@ def words(client: Client, *texts: str, to: str = "listener", lifetime: timedelta
 def test_each_cause_is_named_and_the_printed_command_mends_it(kafka: Kafka, tmp_path: Path) -> None:
     apply(kafka, [caller.declaration(), listener.declaration(), ServiceDeclaration("mute")], 1, 1)
     night = Night(kafka, tmp_path)
+    stays_a_member(night, "listener")
     with Client(caller, kafka) as client, Running(kafka, tmp_path, "stalling:caller"):
         waits = words(client, "")
         late = words(client, "", lifetime=timedelta(seconds=1))
@@ -240,6 +241,17 @@ def stands(night: Night, client: Client, run: Running) -> None:
     finally:
         os.kill(pid, signal.SIGCONT)
     night.await_none(waits)
+
+
+def stays_a_member(night: Night, service: str) -> None:
+    """Let the group of a service keep a silent member for a minute. A look takes more than the 3 s of the broker if the machine is busy."""
+    group = f"{night.kafka.namespace}.{service}"
+    config = kafka_tools.install(night.out / "kafka") / "kafka-configs.sh"
+    change = ["--alter", "--entity-type", "groups", "--entity-name", group, "--add-config", "consumer.session.timeout.ms=60000"]
+    done = subprocess.run(
+        [config, "--bootstrap-server", night.kafka.bootstrap, *change], capture_output=True, text=True, timeout=60 * SLOWER, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def off(night: Night, client: Client) -> None:

@@ -241,10 +241,14 @@ def test_the_second_start_uses_the_class_archive_that_the_first_run_wrote(own_ca
         maps = [it / "maps" for it in Path("/proc").iterdir() if it.name.isdigit() and _group(it) == group]
         return {line.split("/", 1)[1] for it in maps for line in it.read_text().splitlines() if str(archives) in line}
 
-    with EmbeddedBroker() as first:
-        assert not mapped(first)
-        assert not any(archives.iterdir()), "an archive is written at the end of a run"
-    (archive,) = archives.iterdir()
+    def first_run() -> list[Path]:
+        with EmbeddedBroker() as first:
+            assert not mapped(first)
+            assert not any(archives.iterdir()), "an archive is written at the end of a run"
+        return list(archives.iterdir())
+
+    # On a busy machine, a server that takes too long to write the archive is killed. Then the next run writes it.
+    (archive,) = until(first_run, "a run that wrote the archive")
     assert archive.suffix == ".jsa"
     with EmbeddedBroker() as second:
         assert mapped(second) == {str(archive)[1:]}

@@ -24,6 +24,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("ops/conversations_ops/broker/broker.py", "FORMAT_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/broker.py", "START_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/broker.py", "oldest"): EMBEDDED,
+    ("ops/conversations_ops/broker/class_archive.py", "UNUSED_DAYS"): EMBEDDED,
+    ("ops/conversations_ops/broker/class_archive.py", "oldest"): EMBEDDED,
     ("ops/conversations_ops/broker/java.py", "VERSION_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/maven.py", "REQUEST_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/named.py", "STOP_TIMEOUT"): EMBEDDED,

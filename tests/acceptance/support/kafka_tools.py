@@ -9,7 +9,7 @@ from conversations_ops.broker.java import find_java
 TOOLS = Jar(
     "org.apache.kafka:kafka-tools:4.3.1", "62f3c5dd7aa3442d4c5bc6a95f86e2502178ea09de8e27f74d9563bf955e253c", 698_668
 )
-CLASSES = {"kafka-acls.sh": "org.apache.kafka.tools.AclCommand"}
+CLASSES = {"kafka-acls.sh": "org.apache.kafka.tools.AclCommand", "kafka-configs.sh": "kafka.admin.ConfigCommand"}
 
 
 def install(directory: Path) -> Path:
