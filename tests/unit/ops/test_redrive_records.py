@@ -1,7 +1,8 @@
 """The records of redrives in the operators topic: plans in parts, and what runs write; all of it without Kafka."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from conversations import DeclarationError
 from conversations_ops.operate.operators_topic import PART, Written, fields_of
-from conversations_ops.operate.redrive.journal import Entry, History
+from conversations_ops.operate.redrive.journal import MANY, Entry, History, parts
 from conversations_ops.operate.redrive.known import LOST, Known, State
 from conversations_ops.operate.redrive.outcomes import Outcome
 from conversations_ops.operate.redrive.plan import Care, Plan, PlannedLetter
@@ -92,7 +93,19 @@ def log(*records: tuple[str, dict[str, object]]) -> list[Written]:
     return [Written(offset, f"redrive/{NAME}/{key}", fields) for offset, (key, fields) in enumerate(records)]
 
 
+_numbers = count()
+
+
 def sent(run: str, letter: str, outcome: Outcome, command: str = "") -> tuple[str, dict[str, object]]:
+    return letters(run, {letter: Entry(outcome, command)})
+
+
+def letters(run: str, entries: Mapping[str, Entry]) -> tuple[str, dict[str, object]]:
+    """Return a record as the topic gives it back: JSON has no tuples."""
+    return f"letters/{run}/{next(_numbers)}", json.loads(json.dumps({"letters": entries}))
+
+
+def of_an_earlier_release(run: str, letter: str, outcome: Outcome, command: str = "") -> tuple[str, dict[str, object]]:
     return f"letter/{run}/{letter}", {"outcome": outcome.value, "command": command}
 
 
@@ -118,6 +131,27 @@ def test_the_last_run_owns_the_redrive_and_what_a_lost_run_writes_later_is_left_
     }
 
 
+def test_a_record_has_many_letters_and_those_of_an_earlier_release_have_one() -> None:
+    history = History(NAME)
+    both = {"one": Entry(Outcome.SENT, "c1"), "two": Entry(Outcome.HANDLED)}
+    history.take(log(("run/a", {"by": "ann"}), of_an_earlier_release("a", "three/3", Outcome.SENT, "c3"), letters("a", both)))
+    assert history.entries == both | {"three/3": Entry(Outcome.SENT, "c3")}
+    history.take(log(of_an_earlier_release("a", "three/3", Outcome.BACK), letters("a", {"one": Entry(Outcome.ENDED)})))
+    assert history.entries == {
+        "one": Entry(Outcome.ENDED),
+        "two": Entry(Outcome.HANDLED),
+        "three/3": Entry(Outcome.BACK),
+    }
+
+
+def test_many_letters_are_written_in_records_of_a_limited_size() -> None:
+    entries = {f"desk.queue-0-{n}": Entry(Outcome.SENT, "c") for n in range(2 * MANY + 1)}
+    made = list(parts(entries))
+    assert [len(it) for it in made] == [MANY, MANY, 1]
+    assert {letter: entry for it in made for letter, entry in it.items()} == entries
+    assert list(parts({})) == []
+
+
 def test_a_history_takes_only_what_belongs_to_its_redrive_and_can_be_understood() -> None:
     history = History(NAME)
     other = [it._replace(key=it.key.replace(NAME, "rd-2")) for it in log(("run/x", {"by": "eve"}))]
@@ -126,6 +160,10 @@ def test_a_history_takes_only_what_belongs_to_its_redrive_and_can_be_understood(
         ("letter/a/one", {"outcome": "eaten"}),
         ("letter/a/two", {}),
         ("letter", {"outcome": "sent"}),
+        ("letters/a/0", {"letters": 7}),
+        ("letters/a/1", {"letters": {"one": "sent", "two": ["sent"], "three": ["eaten", ""], "four": [["sent"], ""]}}),
+        ("letters/a/2", {"letters": ["one", "two"]}),
+        ("letters/a", {"letters": {"one": ["sent", ""]}}),
     )
     history.take([*odd, *other, Written(9, "note/[]", {}), Written(9, "", {})])
     assert (history.run, history.entries) == ("a", {})

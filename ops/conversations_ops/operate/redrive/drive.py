@@ -70,7 +70,7 @@ class Drive:
         journal: outcomes of earlier runs; this run adds its outcomes.
         decision: who asked for the redrive, and why.
         find: returns the messages that are parked now.
-        tell: called after each new outcome, with the number of letters for each outcome.
+        tell: called after new outcomes, with the number of letters for each outcome.
     """
 
     def __init__(
@@ -215,15 +215,17 @@ class Drive:
     def _compare(self) -> None:
         """Read the parked messages, and record the letters that changed after the plan was made. Changed letters are not given back."""
         self._found = {it.letter: it for it in self._find() if it.letter in self.outcomes}
+        gone: dict[str, Outcome] = {}
         for letter in self.plan.letters:
             it = self._found.get(letter.letter)
             changed = it is None or not it.held or it.ticket != letter.ticket
             if changed and self.outcomes[letter.letter] is Outcome.OPEN:
-                self._record(letter.letter, Outcome.CHANGED)
+                gone[letter.letter] = Outcome.CHANGED
             elif not changed and self.outcomes[letter.letter] is Outcome.SENT:
                 # The letter is unchanged, so the earlier command is lost or still on its way. Give the letter back again.
                 # Both commands have the same ticket, so only one of them takes effect.
                 self.outcomes.note(letter.letter, Outcome.OPEN)
+        self._record(gone)
 
     def _give(self, letters: Iterable[PlannedLetter]) -> None:
         found = [self._found[it.letter] for it in letters if self.outcomes[it.letter] is Outcome.OPEN]
@@ -248,21 +250,23 @@ class Drive:
             self._publish(RedriveProgress)
 
     def _take(self, events: Iterable[Event], *, stops: bool) -> None:
+        heard: dict[str, Outcome] = {}
         for event in events:
             if isinstance(event, RedriveStop) and event.redrive == self.plan.redrive:
                 self._stopped = self._stopped or (Stop(event.by, event.reason) if stops else None)
             elif isinstance(event, Returned | CommandRefused):
-                self._hear(event)
+                letter = self._commands.get(event.command)
+                outcome = OF_EVENT.get(event.outcome) if isinstance(event, Returned) else Outcome.CHANGED
+                if letter is not None and outcome is not None and not self.outcomes[letter].final:
+                    heard.setdefault(letter, outcome)
+        self._record(heard)
 
-    def _hear(self, event: Returned | CommandRefused) -> None:
-        letter = self._commands.get(event.command)
-        outcome = OF_EVENT.get(event.outcome) if isinstance(event, Returned) else Outcome.CHANGED
-        if letter is not None and outcome is not None and not self.outcomes[letter].final:
-            self._record(letter, outcome)
-
-    def _record(self, letter: str, outcome: Outcome) -> None:
-        self.outcomes.note(letter, outcome)
-        self._journal.note(letter, outcome)
+    def _record(self, outcomes: Mapping[str, Outcome]) -> None:
+        if not outcomes:
+            return
+        for letter, outcome in outcomes.items():
+            self.outcomes.note(letter, outcome)
+        self._journal.note(outcomes)
         self._news = time.monotonic()
         self._tell(self.outcomes.counts())
 

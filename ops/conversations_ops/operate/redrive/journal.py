@@ -3,14 +3,17 @@
 Theory of operation. A run begins with a record that names it, and owns the redrive until the record of another run follows. Before a run gives
 letters back, it writes that it does, and reads its records back. If another run began before these records, the run has lost the redrive: it ends, and
 gives nothing back. Else the other run reads these records when it begins. So the log decides, and two machines never give the same letter
-back without knowing it. The key of a record has its run, so that compaction keeps all runs, and a run that has lost cannot replace what its
-successor wrote. This holds without transactions, so an operator needs no right but to read and write the topic.
+back without knowing it. This holds without transactions, so an operator needs no right but to read and write the topic.
+
+A record has many letters, because a record for each letter costs more than to give the letter back. The key of a record has its run and its
+number, so that compaction keeps all records, and a run that has lost cannot replace what its successor wrote.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count, islice
 from typing import NamedTuple, Self
 
 from conversations.config import Kafka
@@ -21,7 +24,14 @@ from conversations_ops.operate.redrive.plan import PlannedLetter
 
 REDRIVE = "redrive"
 """The first part of the keys of all records about redrives."""
-RUN, LETTER = "run", "letter"
+RUN, LETTERS = "run", "letters"
+LETTER = "letter"
+"""In the key of a record with one letter. Earlier releases wrote such records."""
+_OUTCOMES = {it.value: it for it in Outcome}
+
+
+MANY = 1_000
+"""Maximum number of letters in a record."""
 
 
 class TakenOver(Exception):
@@ -51,13 +61,21 @@ class History:
             match it.key.split("/", 4):
                 case [_, self.redrive, kind, run] if kind == RUN and it.fields:
                     self.run = run
+                case [_, self.redrive, kind, run, _] if kind == LETTERS and run == self.run:
+                    self._note_all(it.fields.get("letters"))
                 case [_, self.redrive, kind, run, letter] if kind == LETTER and run == self.run:
-                    self._note(letter, it.fields)
+                    self._note(letter, it.fields.get("outcome"), it.fields.get("command", ""))
 
-    def _note(self, letter: str, fields: Mapping[str, object]) -> None:
-        outcome = str(fields.get("outcome"))
-        if outcome in set(Outcome):
-            self.entries[letter] = Entry(Outcome(outcome), str(fields.get("command", "")))
+    def _note_all(self, letters: object) -> None:
+        """Note the letters of a record. Any program may have written the record, so the record may be anything."""
+        if isinstance(letters, dict):
+            for letter, it in letters.items():
+                if isinstance(it, list) and len(it) == len(Entry._fields):
+                    self._note(letter, *it)
+
+    def _note(self, letter: str, outcome: object, command: object) -> None:
+        if isinstance(outcome, str) and outcome in _OUTCOMES:
+            self.entries[letter] = Entry(_OUTCOMES[outcome], str(command))
 
     def is_over(self, letters: Iterable[PlannedLetter]) -> bool:
         """Return True if each of the letters has its final outcome, so that no run can change anything."""
@@ -79,6 +97,7 @@ class Journal:
     def __init__(self, kafka: Kafka, history: History, since: int) -> None:
         self.history = history
         self._run = os.urandom(8).hex()
+        self._numbers = count()
         self._pen = Pen(kafka, existing(kafka), lambda records: history.take(written(records)), since)
 
     def __enter__(self) -> Self:
@@ -108,16 +127,17 @@ class Journal:
             LogError: the topic cannot be written or read.
             TakenOver: another run began, so the letters must not be given back.
         """
-        self._pen.append(encoded(self._record(letter, Outcome.SENT, command) for letter, command in commands.items()))
+        self._pen.append(self._records({letter: Entry(Outcome.SENT, command) for letter, command in commands.items()}))
         self._check()
 
-    def note(self, letter: str, outcome: Outcome) -> None:
-        """Begin to write an outcome. It is written when the next ``send`` returns, and at the end of the ``with`` block."""
-        self._pen.begin(encoded([self._record(letter, outcome)]))
+    def note(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Begin to write outcomes of letters. They are written when the next ``send`` returns, and at the end of the ``with`` block."""
+        self._pen.begin(self._records({letter: Entry(outcome) for letter, outcome in outcomes.items()}))
 
-    def _record(self, letter: str, outcome: Outcome, command: str = "") -> tuple[str, Mapping[str, str]]:
-        name = _key(self.history.redrive, LETTER, self._run, letter)
-        return name, {"outcome": outcome.value, "command": command}
+    def _records(self, entries: Mapping[str, Entry]) -> Iterator[tuple[bytes, bytes]]:
+        for some in parts(entries):
+            name = _key(self.history.redrive, LETTERS, self._run, str(next(self._numbers)))
+            yield from encoded([(name, {"letters": some})])
 
     def _check(self) -> None:
         self._pen.read_back()
@@ -125,5 +145,12 @@ class Journal:
             raise TakenOver
 
 
-def _key(*parts: str) -> str:
-    return "/".join((REDRIVE, *parts))
+def parts(entries: Mapping[str, Entry]) -> Iterator[dict[str, Entry]]:
+    """Yield the entries of each record: at most ``MANY`` in one."""
+    left = iter(entries.items())
+    while some := dict(islice(left, MANY)):
+        yield some
+
+
+def _key(*names: str) -> str:
+    return "/".join((REDRIVE, *names))
