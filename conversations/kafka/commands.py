@@ -34,6 +34,8 @@ WAITING = 10_000
 """Maximum number of commands that may wait for the first connection."""
 ANSWERED_IN = 8_000
 """Milliseconds within which a broker must confirm a record. Then the producer asks another broker, which may know a new leader."""
+GROUPED = 5
+"""Milliseconds that the producer of decisions waits for more records."""
 DELIVERY_TIMEOUT = 30_000
 """Milliseconds after which the producer gives up on a record that no broker has confirmed."""
 
@@ -81,9 +83,14 @@ class _Connection:
         if kind == DECISIONS:
             _check_there(kafka, admin, service, self.topic)
         self.count = count
-        # linger 0, because a client waits for each record. Records of several threads are still grouped into batches.
+        # A client waits for each record, so its producer waits for no other. Records of several threads are still grouped into batches. An
+        # operator's tool gives back hundreds of letters at once, and one request for each would keep the broker busy.
         safe = {"acks": "all", "message.timeout.ms": DELIVERY_TIMEOUT}
-        preferred = {"linger.ms": 0, "message.max.bytes": 2_000_000, "socket.timeout.ms": ANSWERED_IN}
+        preferred = {
+            "linger.ms": 0 if kind == COMMANDS else GROUPED,
+            "message.max.bytes": 2_000_000,
+            "socket.timeout.ms": ANSWERED_IN,
+        }
         self.producer: Producer = make_producer(kafka, safe, preferred)
         self._crowded: deque[_Command] = deque()
         """Commands that found no room in the producer's queue."""

@@ -28,8 +28,6 @@ RUN, LETTERS = "run", "letters"
 LETTER = "letter"
 """In the key of a record with one letter. Earlier releases wrote such records."""
 _OUTCOMES = {it.value: it for it in Outcome}
-
-
 MANY = 1_000
 """Maximum number of letters in a record."""
 
