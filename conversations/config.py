@@ -370,7 +370,7 @@ class WorkerSettings:
     patience: timedelta = setting(
         timedelta(milliseconds=50),
         Unit.TIME,
-        "How long a step waits for its handlers before it commits without the slow ones. While handlers keep returning, the step waits up to 1 s longer.",
+        "How long a step waits for its handlers before it commits without the slow ones. While handlers keep returning, or other work is finished, the step waits up to 1 s longer.",
         least=0,
     )
     revocation: timedelta = setting(

@@ -52,15 +52,15 @@ class Run:
         """
         if self.abandoned:
             return None
-        if self.call is not None:
+        has_returned, self.call = self.call is not None, None  # between two handlers no time limit applies
+        if has_returned:
             self.took = time.monotonic() - self.started
-            if self.mark is not None:
-                self.mark.returned += 1
-        self.call = None  # between two handlers no time limit applies
         try:
             call = self._steps.send(failure)
         except StopIteration:
-            return None
+            call = None
+        if self.mark is not None and (has_returned or call is None):
+            self.mark.returned += 1
         if call is None:
             return None
         # An ``async def`` handler begins only when the event loop reaches it. Until then its time limit does not count.
@@ -85,7 +85,7 @@ class Mark:
 
     def __init__(self) -> None:
         self.returned = 0
-        """Number of handlers that returned. It is approximate, because threads count without a lock."""
+        """Number of handlers that returned, and of runs without a handler that ended. It is approximate, because threads count without a lock."""
         self._lock = threading.Lock()
         self._open = 0
         self._quiet = threading.Event()
@@ -117,7 +117,10 @@ class Scheduler(Protocol):
         """Queue a run, and count it in ``mark``."""
 
     def wait(self, mark: Mark, patience: float) -> None:
-        """Wait at most ``patience`` seconds for the runs of ``mark``. Wait longer only while handlers of these runs keep returning."""
+        """Wait at most ``patience`` seconds for the runs of ``mark``.
+
+        Wait longer only while handlers of these runs keep returning, or runs without a handler end.
+        """
 
     def abandon(self, run: Run) -> None:
         """Give up on a run whose handler is past its time limit."""
@@ -144,9 +147,9 @@ class Threads:
     """
 
     LONGEST = 1.0
-    """Maximum number of seconds that a step continues to wait after its patience is over. It does so while its handlers keep returning."""
+    """Maximum number of seconds that a step continues to wait after its patience is over. It does so while its work goes on."""
     WAVE = 0.02
-    """Seconds. After its patience is over, a step stops waiting as soon as no handler has returned for this time."""
+    """Seconds. After its patience is over, a step stops waiting as soon as no handler has returned, and no other run has ended, for this time."""
     TICK = 0.002
     """Seconds between two checks of a step that waits. If runs wait for a thread at a check, the step may add threads."""
 
@@ -201,8 +204,9 @@ class Threads:
         seen = returned
         while not mark.wait(self.TICK):
             left, now = len(self._ready), time.monotonic()
-            # After the patience is over, a step waits only while handlers return. As long as they return, no handler is slow.
-            # The step only has much work, and to write waiting rows would be more work. Handlers that use one resource return in waves.
+            # After the patience is over, a step waits only while handlers return, or runs without a handler end. As long as this goes on,
+            # no handler is slow. The step only has much work, and to write waiting rows would be more work. Handlers that use one resource
+            # return in waves.
             if now >= look:
                 if mark.returned == returned or now >= deadline + self.LONGEST:
                     break

@@ -8,6 +8,7 @@ The operations of one command take effect together. So a begin, its messages and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -15,9 +16,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 from conversations import schemas
 from conversations.errors import UndecodableRecord
+from conversations.protocol.command_fields import (
+    OtherLayout,
+    layout,
+    read_fields,
+    read_items,
+    write_fields,
+    write_items,
+)
 from conversations.protocol.fragments import cut
 from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS, PIECE_BYTES
-from conversations.protocol.registry import DEFAULT, Registry, Schema
+from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry, Schema
 from conversations.protocol.states import Trigger
 from conversations.protocol.topics import COMMANDS, DECISIONS, key_in
 
@@ -323,15 +332,46 @@ def to_partition(
     return Command(command_id, NO_CONVERSATION, True, key_in(*where), "", by, now, (operation,))
 
 
+*_FIRST, _LAST = CURRENT.parsed["fields"]
+_UNION = [CURRENT.names.get(it, it) if isinstance(it, str) else it for it in _LAST["type"]["items"]]
+_HEAD = layout(_FIRST, CURRENT.names) or ()
+_LAYOUTS = [layout(it["fields"], CURRENT.names) for it in _UNION]
+_CLASSES: list[Callable[..., Operation]] = [_OPERATIONS[it["name"]] for it in _UNION]
+_HEAD_FIELDS = [it["name"] for it in _FIRST]
+_FIELDS = [[field["name"] for field in it["fields"]] for it in _UNION]
+_SET_NAMED = [it["name"] for it in _UNION].index(_SET_NAMED_TIMER)
+_INDEX = {kind: index for index, kind in reversed(list(enumerate(_CLASSES)))}
+
+
 def encode_command(command: Command) -> bytes:
     """Encode a command.
 
     Raises:
         ValueError, TypeError, OverflowError: a field does not fit the schema.
     """
+    if (value := _encode_plain(command)) is not None:
+        return value
     fields = {name: getattr(command, name) for name in Command.__dataclass_fields__}
     fields["operations"] = [_operation_fields(operation) for operation in command.operations]
     return CURRENT.encode(fields)
+
+
+def _encode_plain(command: Command) -> bytes | None:
+    """Encode a command without fastavro. Return None if fastavro must encode it, or say why it cannot."""
+    items = []
+    for it in command.operations:
+        index = _SET_NAMED if isinstance(it, SetTimer) and it.name else _INDEX.get(type(it))
+        if index is None:
+            return None
+        items.append((index, [getattr(it, name) for name in _FIELDS[index]]))
+    try:
+        return (
+            CURRENT.head
+            + write_fields(_HEAD, [getattr(command, name) for name in _HEAD_FIELDS])
+            + write_items(_LAYOUTS, items)
+        )
+    except (OtherLayout, AttributeError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def records_of(command: Command) -> list[bytes]:
@@ -354,9 +394,23 @@ def decode_command(value: bytes, registry: Registry = DEFAULT) -> Command:
     Raises:
         UndecodableRecord: the bytes are not a command, or the command has an operation that this version does not know.
     """
+    if (command := _decode_current(value)) is not None:
+        return command
     fields = registry.decode(value, CURRENT)
     operations = tuple(_operation(name, values) for name, values in fields.pop("operations"))
     return Command(operations=operations, **fields)
+
+
+def _decode_current(value: bytes) -> Command | None:
+    """Decode a command of the newest schema without fastavro. Return None if the registry must decode it, or say why it cannot."""
+    if not value.startswith(CURRENT.head):
+        return None
+    try:
+        fields, at = read_fields(_HEAD, value, HEAD_SIZE)
+        operations = tuple(_CLASSES[index](*values) for index, values in read_items(_LAYOUTS, OPERATIONS, value, at))
+    except (OtherLayout, IndexError, ValueError):
+        return None
+    return Command(*[*fields, operations])
 
 
 def _operation(name: str, values: dict[str, Any]) -> Operation:

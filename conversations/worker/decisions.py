@@ -65,14 +65,8 @@ def _decide(partition: Partition, active: Active, command: Command, decision: Re
         else:
             if decision.action == Action.EDIT:
                 _edit(partition, found, item, decision.body)
-            _give_back(
-                partition,
-                active,
-                found,
-                rows.PARK + key,
-                number,
-                edited=number if decision.action == Action.EDIT else "",
-            )
+            edited = number if decision.action == Action.EDIT else ""
+            _give_back(partition, active, found, rows.PARK + key, number, item, edited=edited)
     event = Resolved(
         number, ConversationId(uuid_text(active.identity[:16])), not command.from_initiator, decision.handler.lower(),
         decision.number, decision.action.lower(), by=command.issued_by, reason=decision.reason,
@@ -141,11 +135,21 @@ def _edit(partition: Partition, found: Park, item: Arrival, body: bytes) -> None
 
 
 def _give_back(
-    partition: Partition, active: Active, found: Park, key: bytes, command: str, *, edited: str = ""
+    partition: Partition,
+    active: Active,
+    found: Park,
+    key: bytes,
+    command: str,
+    head: Arrival | None = None,
+    *,
+    edited: str = "",
 ) -> None:
     partition.parking.returned(found, parking.DECIDED)
     found.give_back(command, edited)
-    partition.parking.try_now(active, found, key)
+    # While the brake is on, the next step tries one message of the peer: that of the last decision of this step.
+    partition.parking.try_now(
+        active, found, key, None if active.endpoint.peer in partition.context.brakes.peers else head
+    )
     parks = partition.parking.parks if key.startswith(rows.PARK) else partition.parking.retries
     probes.try_given_back(partition, parks, key[1:])
 

@@ -13,8 +13,8 @@ Each parked dialog and each waiting handler without a message is a ``Park``. The
 * ``NEVER``: an operator decides about the head.
 
 When a park is due, it is **taken**: its head is put into the lane of the dialog. When the head is finished, its row is deleted. The next
-record becomes the head, and is put into the lane at once. One step of a partition takes up at most ``SLICE`` records. If the head fails
-again, the park waits again. The park ends when its last row is deleted.
+record becomes the head, and is put into the lane at once. One step of a partition takes up at most ``SLICE`` records, and those that operators
+give back in the step. If the head fails again, the park waits again. The park ends when its last row is deleted.
 
 **Order** is kept by three rules:
 
@@ -29,7 +29,8 @@ before. A decision may contain the ticket that the operator saw. Then the decisi
 
 **Suspicion.** A record that was parked before an unclean start may have killed the last process, if the record was in its lane when the
 process died. A park that waits for a time or for an operator is not suspect, because the failure of its head was committed. A park that
-only waits for its turn is suspect.
+only waits for its turn is suspect. A head that an operator gives back is tried in the step of the decision. If the process dies of it, the
+decision is read again and is suspect, and under suspicion the head has its own turn after the decision.
 
 There are three counts of parked bytes. ``bytes`` is the size of all parked records. ``counted_bytes`` is the size of the followers of
 failed messages. There is a limit for it (``is_full``). ``braked_bytes`` is the size of the records that wait for the brake.
@@ -59,7 +60,7 @@ from conversations.worker.schedule import Schedule
 from conversations.worker.work import Work
 
 SLICE = 1_000
-"""Maximum number of parked records that one step of a partition takes up."""
+"""Maximum number of parked records that one step of a partition takes up, without those that operators give back in the step."""
 HANDLED, FAILED, ENDED, DECIDED = Outcome
 """Outcomes of a message or handler that an operator gave back.
 
@@ -353,26 +354,24 @@ class Parking:
             found.take()
             self._take(active, found)
         for handler in self.retries.handlers(active.identity):
-            if (
-                (again := self.retries.get(active.identity + handler)) is not None
-                and not again.taken
-                and again.row.due <= now
-            ):
+            again = self.retries.get(active.identity + handler)
+            if again is not None and not again.taken and again.row.due <= now:
                 again.take()
                 item = Deadline(active, handler=handler, attempts=again.row.attempts, park=again)
                 self._work.suspect(item)
                 self._work.enqueue(active.lane, item)
 
-    def _take(self, active: Active, found: Park) -> None:
-        """Put the head of a park at the end of its lane.
+    def _take(self, active: Active, found: Park, head: Arrival | None = None) -> None:
+        """Put the head of a park at the end of its lane. The head is read from its row, unless the caller has read it.
 
-        If the step has taken up enough already, the park is put off to the next step. Parks that are put off keep their order.
+        If the step has taken up enough already, the park is put off to the next step. Parks that are put off keep their order. A head that was
+        read for an operator's decision does not count: the step has no more of these than decisions.
         """
-        if self._slice_left <= 0 or self._context.budget.is_spent():
+        if self._context.budget.is_spent() or (head is None and self._slice_left <= 0):
             self._draining.append((active.identity, found))
             return
-        self._slice_left -= 1
-        item = self.head(active, found)
+        self._slice_left -= head is None
+        item = self.head(active, found) if head is None else head
         self._context.budget.spend(len(item.value))  # the record is in memory now, and is written again if it fails
         item.take_up(found)
         self._work.suspect(item)
@@ -416,8 +415,7 @@ class Parking:
 
         A step may be closed while the head is still in its lane. If the process dies after that, the row has the right number of attempts.
         """
-        found = item.park
-        if found is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
+        if (found := item.park) is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
             return
         item.saved()
         self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
@@ -436,11 +434,18 @@ class Parking:
             raise StateDamaged(self._number, f"the parked row {key.hex()} is missing")
         return arrival_of(active, self._outbox.decoded(key, decode_waiting, row))
 
-    def try_now(self, active: Active, found: Park, key: bytes) -> None:
-        """Make a park due now and give it a new ticket, no matter what the park waits for. ``key`` is the key of its row."""
+    def try_now(self, active: Active, found: Park, key: bytes, head: Arrival | None = None) -> None:
+        """Make a park due now and give it a new ticket, no matter what the park waits for. ``key`` is the key of its row.
+
+        A ``head`` that the caller has read is put into its lane at once. Else the next step takes the park up.
+        """
         found.wait(self._context.now, self._context.now)
-        self._look_in_time(active)
         self._changed.add(key)
+        if head is None:
+            self._look_in_time(active)
+        else:
+            found.take()
+            self._take(active, found, head)
 
     def replace_head(self, found: Park, item: Arrival) -> None:
         """Write the row of the failed message again, with the body that an operator has edited."""

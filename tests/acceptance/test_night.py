@@ -166,7 +166,7 @@ def one_message_is_edited(kafka: Kafka, shell: Shell, out: Path) -> None:
 
 def the_rest_is_redriven(kafka: Kafka, shell: Shell, out: Path) -> None:
     plan = out / "rd.json"
-    told = shell(f"redrive plan --service credit --exception KeyError --canary 3 --rate 2 --max-returns 2 -o {plan}")
+    told = shell(f"redrive plan --service credit --exception KeyError --canary 3 --rate 0.7 --max-returns 2 -o {plan}")
     assert re.search(
         rf"rd-\w+: {KEYERRORS} letters as of .*later letters are not included.*canary: the 3 oldest; behind all letters: {KEYERRORS * BEHIND} records",
         told,

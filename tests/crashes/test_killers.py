@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -9,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from conversations import Contract, Dialog, PoisonPolicy, Service, WorkerSettings
+from conversations import Contract, Dialog, PoisonPolicy, Service, Then, WorkerSettings
 from conversations.errors import InDoubt
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Produced
@@ -77,6 +78,34 @@ def test_a_message_that_kills_is_given_up_on_after_its_deaths(mortal: MortalServ
     assert all(row.announced for row in mortal.rows_seen[1:]), "committed before the handler began"
     worker = mortal.opened()
     until(lambda: mortal.row().unclean_starts == 0 and not mortal.row().deaths, worker)
+    worker.close()
+
+
+def test_a_message_that_kills_when_it_is_given_back_is_held_again_and_its_decision_is_not_blamed() -> None:
+    """The message is tried in the step of the decision, so the first death leaves nothing of the decision in the state."""
+    mortal = MortalService(policy=PoisonPolicy(delays=[], then=Then.HOLD))
+    mortal.send(Job(n=0, stuck=True, fails=True), Job(n=1))
+    worker = mortal.opened()
+    until(lambda: [it.behind for it in mortal.parked()] == [1], worker)
+    worker.close()
+    mortal.mended.set()
+    mortal.give_back(*mortal.parked())
+    deaths = live_and_die(mortal, lambda: [it.exception for it in mortal.parked()] == ["ProcessDied"])
+    assert 1 < deaths <= WorkerSettings().deaths + 2
+    assert [it.reason for it in dead_letters(mortal.broker, "slow")] == ["handler-failed"] * 2, (
+        "the letters of a held message"
+    )
+    told = [json.loads(it.value() or b"") for it in visible(mortal.broker, events_topic(mortal.broker.namespace))]
+    said = [
+        (it["event"], it.get("outcome"))
+        for it in told
+        if it["event"] in ("RESOLVED", "RETURNED", "COMMAND_REFUSED", "SET_ASIDE")
+    ]
+    assert said == [("RESOLVED", None), ("RETURNED", "failed")]
+    mortal.let_go.set()
+    mortal.give_back(*mortal.parked())
+    worker = mortal.worker()
+    until(lambda: 1 in mortal.handled and not mortal.parked(), worker)
     worker.close()
 
 

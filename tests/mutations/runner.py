@@ -89,7 +89,7 @@ def run(tree: Path, mutation: Mutation, bootstrap: str, *, own_test_only: bool) 
         return Result(mutation.patch, mutation.test, verdict, seconds, failed or {}, list(unsteady), why)
 
     with copy_of(tree) as copy:
-        if complaint := applied(copy, mutation):
+        if complaint := applied(copy, [mutation]):
             return result(Verdict.NOT_APPLICABLE, why=complaint)
         tests = [RULES] if mutation.exclusive and not own_test_only else [mutation.test]
         failed, output = fails(copy, tests, bootstrap)
@@ -128,10 +128,10 @@ def copy_of(tree: Path) -> Iterator[Path]:
         yield copy
 
 
-def applied(copy: Path, mutation: Mutation, *options: str) -> str:
-    """Apply a patch; return git's complaint, "" when there is none."""
+def applied(copy: Path, mutations: Sequence[Mutation], *options: str) -> str:
+    """Apply patches; return git's complaint, "" when there is none."""
     done = subprocess.run(
-        ["git", "apply", "--unidiff-zero", *options, str(mutation.path)],
+        ["git", "apply", "--unidiff-zero", *options, *(str(it.path) for it in mutations)],
         cwd=copy,
         check=False,
         capture_output=True,

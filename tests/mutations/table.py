@@ -1350,4 +1350,8 @@ MUTATIONS = (
         "579-large-messages-of-clients-are-cut-at-once",
         "tests/simulation/test_pieces.py::test_a_large_message_is_transmitted_from_the_pieces_of_its_command",
     ),
+    Mutation(
+        "586-a-redrive-goes-through-the-brake",
+        "tests/simulation/test_brake.py::test_of_many_that_an_operator_gives_back_at_once_the_brake_lets_one_through",
+    ),
 )

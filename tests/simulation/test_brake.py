@@ -87,6 +87,44 @@ def test_a_message_that_an_operator_gives_back_is_tried_at_once_and_turns_the_br
         sim.check_invariants()
 
 
+def test_of_many_that_an_operator_gives_back_at_once_the_brake_lets_one_through() -> None:
+    deployed = Deployed()
+    slow = replace(SETTINGS, brake=replace(BRAKE, probe=timedelta(hours=1)))
+    with Simulation(deployed.service, raise_failures=False, settings=slow, partitions=1) as sim:
+        talk(sim, 40, "a")
+        tried = deployed.tried
+        for it in [it for it in sim.parked("moody") if not it.held][:20]:
+            sim.decide(it, by_hand(Action.RETRY))
+        sim.run()
+        assert deployed.tried == tried + 1
+        assert len(events(sim, "RESOLVED")) == 20
+        deployed.broken = False
+        sim.decide(next(it for it in sim.parked("moody") if not it.held), by_hand(Action.RETRY))
+        sim.run()
+        assert sim.parked("moody") == []
+        sim.check_invariants()
+
+
+def test_a_redrive_of_a_release_that_is_still_broken_tries_few_messages_until_the_brake_is_on() -> None:
+    deployed = Deployed(PoisonPolicy(delays=[], then=Then.HOLD))
+    slow = replace(SETTINGS, batch=5, brake=replace(BRAKE, probe=timedelta(hours=1)))
+    with Simulation(deployed.service, raise_failures=False, settings=slow, partitions=1) as sim:
+        for _ in range(20):  # so slowly that the brake stays off
+            talk(sim, 3, "a")
+            sim.advance(timedelta(minutes=10))
+        held, tried = sim.parked("moody"), deployed.tried
+        assert (len(held), events(sim, "BRAKE_ON")) == (60, [])
+        for it in held:
+            sim.decide(it, by_hand(Action.RETRY))
+        sim.run()
+        assert deployed.tried - tried == BRAKE.dialogs + 1, "until the brake is on, and one that it lets through"
+        deployed.broken = False
+        sim.advance(timedelta(hours=2))
+        outcomes = [event["outcome"] for event in events(sim, "RETURNED")]
+        assert (outcomes.count("handled"), outcomes.count("failed")) == (60 - BRAKE.dialogs - 1, BRAKE.dialogs + 1)
+        sim.check_invariants()
+
+
 def test_some_failing_dialogs_among_many_good_ones_are_no_reason() -> None:
     deployed = Deployed()
     with Simulation(deployed.service, raise_failures=False, settings=SETTINGS) as sim:

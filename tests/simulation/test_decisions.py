@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from conversations import Dialog, PeerError, PoisonPolicy, Service, Then
+from conversations.protocol import rows
 from conversations.protocol.command import Action
 from conversations.protocol.parked import Decision, Parked
-from conversations.protocol.topics import DEAD_LETTER, events_topic, service_topic
+from conversations.protocol.topics import DEAD_LETTER, STATE, events_topic, service_topic
 from conversations.testing import PeerDialog, Simulation
 from conversations.testing.reading import visible
 from tests.simulation.support.services import ECHO, Say
@@ -104,6 +105,26 @@ def test_retry_runs_the_message_in_its_place_and_then_what_waited() -> None:
         assert sim.parked("moody") == []
         (event,) = events(sim, "RESOLVED")
         assert (event["action"], event["by"], event["number"], event["reason"]) == ("retry", "operator", 1, "test")
+        sim.check_invariants()
+
+
+def test_a_message_that_is_given_back_alone_is_tried_in_the_step_of_the_decision() -> None:
+    """Nothing of its second wait is written, because there is none: its row and its park are deleted in the transaction of the decision."""
+    moody = Moody(HOLD)
+    with Simulation(moody.service, raise_failures=False) as sim:
+        _, it = held(sim, moody, "b 1")
+        topic = service_topic(sim.broker.namespace, "moody", STATE)
+        before = {(it.partition(), it.offset()) for it in visible(sim.broker, topic)}
+        sim.decide(it, by_hand(Action.RETRY))
+        sim.run()
+        after = [it for it in visible(sim.broker, topic) if (it.partition(), it.offset()) not in before]
+        written = [((record.key() or b"")[:1], record.value() is None) for record in after]
+        assert [row for row in written if row[0] in (rows.PARK, rows.PARKED, rows.WAITING)] == [
+            (rows.PARKED, True),
+            (rows.PARK, True),
+        ]
+        assert moody.handled == ["b"]
+        assert [it["outcome"] for it in events(sim, "RETURNED")] == ["handled"]
         sim.check_invariants()
 
 

@@ -119,6 +119,19 @@ def test_async_handlers_that_wait_run_side_by_side() -> None:
     threads.close()
 
 
+def test_runs_without_a_handler_count_as_work_that_goes_on(scheduler: Scheduler) -> None:
+    """A step waits while its work goes on. Commands have no handler, and thousands of them take longer than the patience."""
+    mark, commands, messages = (
+        Mark(),
+        [Lane() for _ in range(5)],
+        [Lane(call(lambda _: None), call(lambda _: None)) for _ in range(3)],
+    )
+    for lane in (*commands, *messages):
+        scheduler.start(lane.run, mark)
+    scheduler.wait(mark, PATIENCE)
+    assert mark.returned == len(commands) + 2 * len(messages)
+
+
 def test_a_step_does_not_wait_longer_than_its_patience() -> None:
     """A slow handler holds up nobody; its run goes on after the step."""
     threads = Threads(2, "test")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -28,6 +30,10 @@ from conversations_ops.operate.events import understood
 
 Answer: TypeAlias = Resolved | Settled | CommandDone | QueueDisabled | QueueEnabled | CommandRefused
 """Events that answer a command."""
+
+
+CONFIRMED = 10.0
+"""Seconds within which Kafka must confirm commands that go out together."""
 
 
 class Refused(Exception):
@@ -88,13 +94,27 @@ def _appended(kafka: Kafka, service: str, commands: Sequence[Command]) -> Iterat
     producer = CommandProducer(kafka, service, DECISIONS)
     with Follower(kafka, [events], since=ends_of(kafka, partitions_of(kafka, [events]))) as follower:
         try:
-            for command in commands:
-                producer.append(command.key.encode(), encode_command(command))
-        except NotAccepted as error:
-            raise LogError(str(error)) from error
+            await_all([producer.append_async(it.key.encode(), [encode_command(it)]) for it in commands])
         finally:
             producer.close()
         yield follower
+
+
+def await_all(sent: Sequence[Future[None]]) -> None:
+    """Wait until every in-sync replica has the commands that are on their way.
+
+    Raises:
+        DeclarationError: the catalog does not name the service, or its topic of decisions is missing.
+        LogError: Kafka refused a command, or did not confirm it in time.
+    """
+    _, late = wait_for(sent, CONFIRMED)
+    try:
+        for it in sent:
+            it.result(0)
+    except NotAccepted as error:
+        raise LogError(str(error)) from error
+    except TimeoutError:
+        raise LogError(f"Kafka did not confirm {len(late)} of {len(sent)} commands in {CONFIRMED:g} s") from None
 
 
 class _Awaited:

@@ -16,7 +16,10 @@ from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.protocol import rows
+from conversations.protocol.command import Action, encode_command
+from conversations.protocol.parked import Decision, Parked, parked, resolution
 from conversations.protocol.partition_row import PartitionRow, decode_partition
+from conversations.protocol.topics import DECISIONS
 from conversations.stores.memory import MemoryStores
 from conversations.testing.reading import state_of
 from conversations.worker import Worker
@@ -28,6 +31,8 @@ class Job(BaseModel):
     n: int
     stuck: bool = False
     """True if its handler waits until ``let_go`` is set."""
+    fails: bool = False
+    """True if its handler fails as long as ``mended`` is not set."""
     timer: bool = False
     """True if its handler sets a timer that is due at once. The handler of the timer waits until ``let_go`` is set."""
     timers: tuple[str, ...] = ()
@@ -39,16 +44,16 @@ until = partial(step_until, seconds=30)
 
 
 class MortalService:
-    """A service ``sender``, and a service ``slow`` whose handlers wait until ``let_go`` is set."""
+    """A service ``sender``, and a service ``slow`` whose handlers wait until ``let_go`` is set. ``policy`` is the policy of ``slow``."""
 
-    def __init__(self, partitions: int = 1) -> None:
+    def __init__(self, partitions: int = 1, policy: PoisonPolicy | None = None) -> None:
         self.broker = MemoryBroker(SystemClock())
-        self.begun, self.let_go = threading.Event(), threading.Event()
+        self.begun, self.let_go, self.mended = threading.Event(), threading.Event(), threading.Event()
         self.handled: list[int] = []
         self.rows_seen: list[PartitionRow] = []
         """Committed rows of partition 0, one read by each handler that began to wait."""
         self.sender = Service("sender", initiates=[JOBS])
-        self.slow = Service("slow", accepts=[JOBS], poison=[PoisonPolicy.service_broker()])
+        self.slow = Service("slow", accepts=[JOBS], poison=[policy or PoisonPolicy.service_broker()])
         self.slow.on(Job)(self.work)
         self.slow.on_timer()(self.ring)
         for name in ("sender", "slow"):
@@ -60,6 +65,8 @@ class MortalService:
             dialog.set_timer(timedelta(0))
         for name in job.timers:
             dialog.set_timer(timedelta(0), name=name)
+        if job.fails and not self.mended.is_set():
+            raise ValueError(job.n)
         if job.stuck:
             self._wait()
         self.handled.append(job.n)
@@ -101,6 +108,16 @@ class MortalService:
 
     def waiting_in_queue(self) -> int:
         return sum(record.visible for records in self.broker.queue("slow") for record in records)
+
+    def parked(self, partition: int = 0) -> list[Parked]:
+        """Return the failed messages of a partition, as committed rows tell."""
+        with self.broker.changed:
+            return parked(state_of(self.broker, "slow")[partition], "slow", partition)
+
+    def give_back(self, it: Parked) -> None:
+        """Decide, as an operator, that a failed message is tried again."""
+        command = resolution(it, Decision(Action.RETRY, "ann", "mended"), uuid4().bytes, self.broker.clock.now())
+        self.broker.append_keyed("slow", DECISIONS, it.key.encode(), encode_command(command))
 
     def row(self, partition: int = 0) -> PartitionRow:
         """Return the committed row of a partition."""

@@ -134,7 +134,9 @@ def test_the_last_run_owns_the_redrive_and_what_a_lost_run_writes_later_is_left_
 def test_a_record_has_many_letters_and_those_of_an_earlier_release_have_one() -> None:
     history = History(NAME)
     both = {"one": Entry(Outcome.SENT, "c1"), "two": Entry(Outcome.HANDLED)}
-    history.take(log(("run/a", {"by": "ann"}), of_an_earlier_release("a", "three/3", Outcome.SENT, "c3"), letters("a", both)))
+    history.take(
+        log(("run/a", {"by": "ann"}), of_an_earlier_release("a", "three/3", Outcome.SENT, "c3"), letters("a", both))
+    )
     assert history.entries == both | {"three/3": Entry(Outcome.SENT, "c3")}
     history.take(log(of_an_earlier_release("a", "three/3", Outcome.BACK), letters("a", {"one": Entry(Outcome.ENDED)})))
     assert history.entries == {

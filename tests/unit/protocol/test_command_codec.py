@@ -1,35 +1,69 @@
 """Commands to bytes and back."""
 
+import re
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conversations.protocol.command import (
+    _OPERATIONS,
+    CURRENT,
+    Action,
     Begin,
     Cleanup,
     Command,
     End,
     EndWithError,
+    Failed,
+    Piece,
+    Report,
     Resend,
+    Resolve,
+    Reuse,
     Send,
     SetTimer,
+    Settle,
+    Source,
+    Switch,
     Tick,
     UndecodableRecord,
+    _decode_current,
+    _encode_plain,
+    _operation,
+    _operation_fields,
     decode_command,
     encode_command,
 )
+from conversations.protocol.limits import OPERATIONS
+from conversations.protocol.registry import DEFAULT
 
 longs = st.integers(-(2**63), 2**63 - 1)
+EXAMPLE = Command(b"c" * 16, b"d" * 16, True, "key", "", "me", 7, (Begin("to", "contract"), Send("type", "", b"body")))
+ints = st.integers(-(2**31), 2**31 - 1)
+sources = st.builds(Source, st.sampled_from(["QUEUE", "COMMANDS", "DECISIONS"]), longs)
 operations = st.one_of(
     st.builds(Begin, st.text(), st.text(), longs, st.text()),
     st.builds(Send, st.text(), st.text(), st.binary()),
     st.builds(End),
-    st.builds(EndWithError, st.integers(-(2**31), 2**31 - 1), st.text()),
+    st.builds(EndWithError, ints, st.text()),
     st.builds(Cleanup),
     st.builds(SetTimer, longs),
     st.builds(Tick),
     st.builds(Resend),
-)
+    st.builds(
+        Resolve, st.sampled_from([it.value for it in Failed]), longs, longs, st.sampled_from([it.value for it in Action]), st.binary(),
+        ints, st.text(), st.text(), st.text(),
+    ),
+    st.builds(Switch, st.booleans(), st.text()),
+    st.builds(Settle, st.lists(sources, max_size=3).map(tuple), st.text(), st.text()),
+    st.builds(Report),
+    st.builds(SetTimer, longs, st.text(min_size=1)),
+    st.builds(Reuse, st.text(), st.text(), longs, longs, st.text()),
+    st.builds(Piece, ints, ints, st.binary()),
+)  # fmt: skip
 ids = st.binary(min_size=16, max_size=16)
 commands = st.builds(
     Command,
@@ -42,13 +76,95 @@ commands = st.builds(
     longs,
     st.lists(operations, max_size=5).map(tuple),
 )
-EXAMPLE = Command(b"c" * 16, b"d" * 16, True, "key", "", "me", 7, (Begin("to", "contract"), Send("type", "", b"body")))
 
 
 @given(commands)
 @settings(deadline=None)
 def test_a_command_comes_back_as_it_was(command: Command) -> None:
     assert decode_command(encode_command(command)) == command
+
+
+def test_the_operations_are_built_as_the_schema_has_them() -> None:
+    """The hand-written reader gives the fields by their places. fastavro gives them by their names."""
+    for name, kind in _OPERATIONS.items():
+        fields = [it["name"] for it in CURRENT.names[name]["fields"]]
+        assert fields == list(kind.__dataclass_fields__)[: len(fields)], name
+    assert list(Command.__dataclass_fields__) == [it["name"] for it in CURRENT.parsed["fields"]]
+
+
+@given(commands)
+@settings(deadline=None)
+def test_the_writer_writes_what_fastavro_writes(command: Command) -> None:
+    written = _encode_plain(command)
+    assert (written is None) == any(isinstance(it, Settle) for it in command.operations)
+    if written is not None:
+        fields = {name: getattr(command, name) for name in Command.__dataclass_fields__}
+        assert written == CURRENT.encode(fields | {"operations": [_operation_fields(it) for it in command.operations]})
+
+
+ODD: Any = 7
+"""A value of a type that no field has."""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key": 7}, {"key": "\ud800"}, {"issued_at": 1 << 63}, {"issued_at": True}, {"from_initiator": 1}, {"command_id": b"c" * 17},
+        {"operations": (Send("a", "b", ODD),)}, {"operations": (Piece(1 << 31, 0, b""),)}, {"operations": (EndWithError(ODD * "7", ""),)},
+        {"operations": (Resolve("NOBODY", 0, 0, "RETRY"),)}, {"operations": ("End",)}, {"operations": (Switch(ODD),)},
+        {"operations": (SetTimer(0.5 * ODD),)},
+    ],
+)  # fmt: skip
+def test_the_writer_writes_nothing_of_a_wrong_type(wrong: dict[str, Any]) -> None:
+    assert _encode_plain(replace(EXAMPLE, **wrong)) is None
+
+
+def by_fastavro(value: bytes) -> Command:
+    fields = DEFAULT.decode(value, CURRENT)
+    return Command(**fields | {"operations": tuple(_operation(*it) for it in fields["operations"])})
+
+
+DECISION = replace(
+    EXAMPLE, operations=(Resolve("TIMER", -1, 7, "EDIT", b"body", -2, "no", "why", "timer"), Switch(True, "why"), SetTimer(9, "x"))
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [EXAMPLE, DECISION])
+def test_the_reader_accepts_nothing_that_the_registry_refuses(command: Command) -> None:
+    """Each byte is replaced by each other byte, and the end is cut off or has one byte too many."""
+    whole = encode_command(command)
+    changed = [whole[:at] + bytes([byte]) + whole[at + 1 :] for at in range(10, len(whole)) for byte in range(256)]
+    accepted = 0
+    for value in (*changed, *(whole[:end] for end in range(10, len(whole))), whole + b"\0", whole + b"\2"):
+        if (read := _decode_current(value)) is not None:
+            accepted += 1
+            assert read == by_fastavro(value)
+    assert accepted > len(whole)
+
+
+@given(commands)
+@settings(deadline=None)
+def test_the_reader_reads_what_is_written_except_lists_in_operations(command: Command) -> None:
+    read = _decode_current(encode_command(command))
+    assert read == (None if any(isinstance(it, Settle) for it in command.operations) else command)
+
+
+def test_a_list_in_two_blocks_is_read_too() -> None:
+    value = encode_command(EXAMPLE)
+    (first,) = re.finditer(b"\x04\x00\x04to", value)
+    one, two = value[first.start() + 1 : -1].split(b"\x02\x08type")
+    split = value[: first.start()] + b"\x02" + one + b"\x02\x02\x08type" + two + b"\x00"
+    assert _decode_current(split) is None
+    assert decode_command(split) == EXAMPLE
+
+
+def test_too_many_operations_are_refused() -> None:
+    many = replace(EXAMPLE, operations=(End(),) * (OPERATIONS + 1))
+    with pytest.raises(UndecodableRecord, match="more than 10000 items"):
+        decode_command(encode_command(many))
+    assert (
+        decode_command(encode_command(replace(many, operations=many.operations[1:]))).operations == many.operations[1:]
+    )
 
 
 def test_a_command_cut_anywhere_is_undecodable() -> None:

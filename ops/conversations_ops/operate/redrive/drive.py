@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
 
 from conversations.config import Kafka
-from conversations.errors import LogError, NotAccepted
 from conversations.kafka.appending import append
 from conversations.kafka.commands import CommandProducer
 from conversations.kafka.follow import Follower
@@ -32,6 +30,7 @@ from conversations.protocol.events import (
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.parked import Decision, Parked, resolution
 from conversations.protocol.topics import DECISIONS, events_topic
+from conversations_ops.operate.commands import await_all
 from conversations_ops.operate.events import understood
 from conversations_ops.operate.notes import note
 from conversations_ops.operate.redrive.journal import Entry, Journal, TakenOver
@@ -48,10 +47,6 @@ TOGETHER = 0.05
 """Letters of so many seconds are given back together, so that a high rate does not wait for the journal at each letter."""
 MANY = 500
 """Maximum number of letters that are given back together."""
-
-
-CONFIRMED = 10.0
-"""Seconds within which Kafka must confirm the commands of letters that are given back together."""
 
 
 class Stop(NamedTuple):
@@ -239,7 +234,7 @@ class Drive:
             sent.append(
                 self._producers[it.service].append_async(it.key.encode(), [encode_command(commands[it.letter])])
             )
-        _await(sent)
+        await_all(sent)
         self._news = time.monotonic()
 
     # -- outcomes ---------------------------------------------------------------------------------------------------
@@ -281,22 +276,6 @@ class Drive:
         by, why = self._stopped if self._stopped and end is End.STOPPED else started
         counts = self.outcomes.counts()
         _publish(self.kafka, RedriveEnded(self.plan.redrive, _now(), by, why, counts, end.value))
-
-
-def _await(sent: Sequence[Future[None]]) -> None:
-    """Wait until every in-sync replica has the commands.
-
-    Raises:
-        LogError: a command was not confirmed in time.
-    """
-    _, late = wait(sent, CONFIRMED)
-    try:
-        for it in sent:
-            it.result(0)
-    except NotAccepted as error:
-        raise LogError(str(error)) from error
-    except TimeoutError:
-        raise LogError(f"Kafka did not confirm {len(late)} of {len(sent)} commands in {CONFIRMED:g} s") from None
 
 
 def _now() -> int:
