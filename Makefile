@@ -11,7 +11,7 @@ HOT := tests/unit/protocol tests/unit/worker tests/contracts tests/conformance t
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup form demo demo-console screenshots test test-gate test-all test-pure chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench bench-all pace mutate compile wheels lint types check docs lock clean
+.PHONY: help setup form demo demo-console screenshots test test-gate test-all test-form test-pure chaos chaos-poison chaos-resend chaos-speakers chaos-remote chaos-cluster chaos-spark soak leaks hostile bench bench-all pace mutate compile wheels lint types check docs lock clean
 
 help: ## Show this help
 	@echo "make <target>:"
@@ -39,6 +39,9 @@ test-gate: form ## Run the tests of the gate, in the compiled form if there is a
 
 test-all: form ## Run every test, also the short forms of all chaos runs and soaks (more than an hour)
 	$(TESTS) --durations 25
+
+test-form: $(STAMP) ## Run, in the Python form, only the tests that a run of the compiled form skips (minutes)
+	CONVERSATIONS_PURE=1 $(TESTS) $(HOT) tests/slow_handlers --python-form
 
 test-pure: $(STAMP) ## Run the tests of the hot path in the Python form (minutes)
 	CONVERSATIONS_PURE=1 $(TESTS) $(HOT)
@@ -102,7 +105,7 @@ lint: $(STAMP) ## Check style, formatting, import contracts and that the locks a
 types: $(STAMP) ## Check types (mypy --strict)
 	$(BIN)/mypy
 
-check: lint types test-gate test-pure ## Everything the gate runs
+check: lint types test-gate test-form ## Everything the gate runs
 
 docs: $(STAMP) ## Write the state diagrams, and the lists of events, error codes, the doctor's checks and metrics, from the tables in the code
 	$(BIN)/python docs/make_state_diagram.py

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import chosen_kafka, spark_classes
+from tests.support.forms import needs_python_form
 from tests.support.sharing import GroupScheduling, begins_late
 from tests.support.waiting import SLOWER
 
@@ -24,8 +25,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that chooses the Kafka of the run."""
+    """Add the options that choose the Kafka and the tests of the run."""
     parser.addoption("--kafka", metavar="KAFKA", help=chosen_kafka.HELP)
+    parser.addoption(
+        "--python-form", action="store_true", help="run only the tests that a run of the compiled form skips"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,6 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the groups of tests that take longest, and give each test its time limit on a shared machine."""
+    if config.getoption("--python-form"):
+        others = [item for item in items if not needs_python_form(item)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if needs_python_form(item)]
     items.sort(key=lambda item: begins_late(item.nodeid))
     for item in items:
         marker = item.get_closest_marker("timeout")
