@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
-# Many tests wait, for Kafka and for processes: three processes keep two cores at work. With four, the time limits of tests are exceeded, and the run
-# takes as long. One process: make test PROCESSES=0
+# Many tests wait, for Kafka and for processes: three processes keep two cores at work. With four, tests exceed their time limits on a busy machine.
+# One process: make test PROCESSES=0
 PROCESSES ?= 3
 # Tests that go through the hot path, and those that look into its functions, which only the Python form allows.
 HOT := tests/unit/protocol tests/unit/worker tests/contracts tests/conformance tests/rules tests/simulation tests/crashes tests/architecture/test_entries.py

@@ -21,6 +21,7 @@ from conversations.protocol.command_fields import (
     layout,
     read_fields,
     read_items,
+    resolved,
     write_fields,
     write_items,
 )
@@ -333,14 +334,11 @@ def to_partition(
 
 
 *_FIRST, _LAST = CURRENT.parsed["fields"]
-_UNION = [CURRENT.names.get(it, it) if isinstance(it, str) else it for it in _LAST["type"]["items"]]
+_UNION = [resolved(it, CURRENT.names) for it in _LAST["type"]["items"]]
 _HEAD = layout(_FIRST, CURRENT.names) or ()
 _LAYOUTS = [layout(it["fields"], CURRENT.names) for it in _UNION]
 _CLASSES: list[Callable[..., Operation]] = [_OPERATIONS[it["name"]] for it in _UNION]
-_HEAD_FIELDS = [it["name"] for it in _FIRST]
-_FIELDS = [[field["name"] for field in it["fields"]] for it in _UNION]
-_SET_NAMED = [it["name"] for it in _UNION].index(_SET_NAMED_TIMER)
-_INDEX = {kind: index for index, kind in reversed(list(enumerate(_CLASSES)))}
+_INDEX = {it["name"]: index for index, it in enumerate(_UNION)}
 
 
 def encode_command(command: Command) -> bytes:
@@ -358,19 +356,10 @@ def encode_command(command: Command) -> bytes:
 
 def _encode_plain(command: Command) -> bytes | None:
     """Encode a command without fastavro. Return None if fastavro must encode it, or say why it cannot."""
-    items = []
-    for it in command.operations:
-        index = _SET_NAMED if isinstance(it, SetTimer) and it.name else _INDEX.get(type(it))
-        if index is None:
-            return None
-        items.append((index, [getattr(it, name) for name in _FIELDS[index]]))
     try:
-        return (
-            CURRENT.head
-            + write_fields(_HEAD, [getattr(command, name) for name in _HEAD_FIELDS])
-            + write_items(_LAYOUTS, items)
-        )
-    except (OtherLayout, AttributeError, TypeError, ValueError, OverflowError):
+        items = [(_INDEX[_name_of(it)], it) for it in command.operations]
+        return CURRENT.head + write_fields(_HEAD, command) + write_items(_LAYOUTS, items)
+    except (OtherLayout, KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
@@ -422,10 +411,14 @@ def _operation(name: str, values: dict[str, Any]) -> Operation:
 def _operation_fields(operation: Operation) -> tuple[str, dict[str, Any]]:
     if isinstance(operation, EndWithError | Resolve) and not -(1 << 31) <= operation.code < 1 << 31:
         raise OverflowError(f"{operation.code} does not fit in 32 bits")
-    name = type(operation).__name__
     fields = {field: getattr(operation, field) for field in type(operation).__dataclass_fields__}
-    if isinstance(operation, SetTimer):
-        return (_SET_NAMED_TIMER if operation.name else _NAMESPACE + name), fields
     if isinstance(operation, Settle):
         fields["letters"] = [it._asdict() for it in operation.letters]
-    return _NAMESPACE + name, fields
+    return _name_of(operation), fields
+
+
+def _name_of(operation: Operation) -> str:
+    """Return the name of the record that an operation is in the schema."""
+    if isinstance(operation, SetTimer) and operation.name:
+        return _SET_NAMED_TIMER
+    return _NAMESPACE + type(operation).__name__

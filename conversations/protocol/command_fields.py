@@ -22,8 +22,8 @@ _ENUM: Final = 6
 _INTS: Final = 1 << 31
 _SIMPLE = {"string": _TEXT, "long": _LONG, "int": _INT, "bytes": _BYTES, "boolean": _BOOLEAN}
 
-Field: TypeAlias = tuple[int, int, tuple[str, ...]]
-"""How a field is read: its kind, its size if it is fixed, and its symbols if it is an enum."""
+Field: TypeAlias = tuple[str, int, int, tuple[str, ...]]
+"""How a field is read and written: its name, its kind, its size if it is fixed, and its symbols if it is an enum."""
 Layout: TypeAlias = tuple[Field, ...]
 
 
@@ -33,24 +33,25 @@ class OtherLayout(Exception):
 
 def layout(fields: Sequence[Mapping[str, Any]], names: Mapping[str, Any]) -> Layout | None:
     """Return how the fields of a record are read; None if a field has another record or a list in it. ``names`` has the named types."""
-    found = [_field(names.get(it["type"], it["type"]) if isinstance(it["type"], str) else it["type"]) for it in fields]
+    found = [_field(it["name"], resolved(it["type"], names)) for it in fields]
     known = tuple(it for it in found if it is not None)
     return known if len(known) == len(found) else None
 
 
-def _field(kind: Any) -> Field | None:
-    if isinstance(kind, str):
-        return (_SIMPLE[kind], 0, ()) if kind in _SIMPLE else None
-    if not isinstance(kind, dict):
-        return None  # a union
-    match kind["type"]:
-        case "fixed":
-            return _FIXED, kind["size"], ()
-        case "enum":
-            return _ENUM, 0, tuple(kind["symbols"])
-        case simple if simple in _SIMPLE:
-            return _SIMPLE[simple], 0, ()
-        case _:
+def resolved(kind: Any, names: Mapping[str, Any]) -> Any:
+    """Return a type of a schema that ``names`` has under this name; else the type itself."""
+    return names.get(kind, kind) if isinstance(kind, str) else kind
+
+
+def _field(name: str, kind: Any) -> Field | None:
+    match kind:
+        case {"type": "fixed"}:
+            return name, _FIXED, kind["size"], ()
+        case {"type": "enum"}:
+            return name, _ENUM, 0, tuple(kind["symbols"])
+        case str(simple) | {"type": str(simple)} if simple in _SIMPLE:
+            return name, _SIMPLE[simple], 0, ()
+        case _:  # a record, a list, a union, or a type that commands do not have
             return None
 
 
@@ -62,34 +63,30 @@ def read_fields(fields: Layout, value: bytes, at: int) -> tuple[list[Any], int]:
         UndecodableRecord, IndexError, UnicodeDecodeError: the bytes end too early, a number is too long, or a text is not UTF-8.
     """
     found: list[Any] = []
-    for kind, size, symbols in fields:
+    item: Any
+    for _, kind, size, symbols in fields:
         if kind == _TEXT:
-            text, at = read_text(value, at)
-            found.append(text)
+            item, at = read_text(value, at)
         elif kind == _LONG:
-            number, at = read_long(value, at)
-            found.append(number)
+            item, at = read_long(value, at)
         elif kind == _INT:
-            number, at = read_int(value, at)
-            found.append(number)
+            item, at = read_int(value, at)
         elif kind == _BYTES:
-            data, at = read_bytes(value, at)
-            found.append(data)
+            item, at = read_bytes(value, at)
         elif kind == _BOOLEAN:
             if value[at] > 1:
                 raise OtherLayout
-            found.append(value[at] == 1)
-            at += 1
+            item, at = value[at] == 1, at + 1
         elif kind == _FIXED:
             if at + size > len(value):
                 raise OtherLayout
-            found.append(value[at : at + size])
-            at += size
+            item, at = value[at : at + size], at + size
         else:
             number, at = read_long(value, at)
             if not 0 <= number < len(symbols):
                 raise OtherLayout
-            found.append(symbols[number])
+            item = symbols[number]
+        found.append(item)
     return found, at
 
 
@@ -118,15 +115,16 @@ def read_items(layouts: Sequence[Layout | None], most: int, value: bytes, at: in
     return found
 
 
-def write_fields(fields: Layout, values: Sequence[Any]) -> bytes:
-    """Encode the values of fields.
+def write_fields(fields: Layout, record: object) -> bytes:
+    """Encode fields. Their values are attributes of ``record``.
 
     Raises:
         OtherLayout: a value has another type, or is too long.
         OverflowError, UnicodeEncodeError: a number does not fit in 64 bits, or a text has a surrogate.
     """
     found: list[bytes] = []
-    for (kind, size, symbols), value in zip(fields, values, strict=True):
+    for name, kind, size, symbols in fields:
+        value: Any = getattr(record, name)
         if kind == _TEXT and isinstance(value, str):
             found.append(encode_text(value))
         elif (kind == _LONG or (kind == _INT and -_INTS <= value < _INTS)) and type(value) is int:
@@ -144,8 +142,8 @@ def write_fields(fields: Layout, values: Sequence[Any]) -> bytes:
     return b"".join(found)
 
 
-def write_items(layouts: Sequence[Layout | None], items: Sequence[tuple[int, Sequence[Any]]]) -> bytes:
-    """Encode the list that ends the record: of each item, the number of its layout in the union ``layouts``, and the values of its fields.
+def write_items(layouts: Sequence[Layout | None], items: Sequence[tuple[int, object]]) -> bytes:
+    """Encode the list that ends the record: of each item, the number of its layout in the union ``layouts``, and its fields.
 
     Raises:
         OtherLayout: an item has no layout, or as ``write_fields``.
@@ -154,10 +152,10 @@ def write_items(layouts: Sequence[Layout | None], items: Sequence[tuple[int, Seq
     if not items:
         return b"\0"
     found = [encode_long(len(items))]
-    for index, values in items:
+    for index, item in items:
         fields = layouts[index]
         if fields is None:
             raise OtherLayout
-        found += (encode_long(index), write_fields(fields, values))
+        found += (encode_long(index), write_fields(fields, item))
     found.append(b"\0")
     return b"".join(found)

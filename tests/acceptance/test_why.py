@@ -247,15 +247,9 @@ def stays_a_member(night: Night, service: str) -> None:
     """Let the group of a service keep a silent member for a minute. A look takes more than the 3 s of the broker if the machine is busy."""
     group = f"{night.kafka.namespace}.{service}"
     config = kafka_tools.install(night.out / "kafka") / "kafka-configs.sh"
-    change = [
-        "--alter",
-        "--entity-type",
-        "groups",
-        "--entity-name",
-        group,
-        "--add-config",
-        "consumer.session.timeout.ms=60000",
-    ]
+    change = shlex.split(
+        f"--alter --entity-type groups --entity-name {group} --add-config consumer.session.timeout.ms=60000"
+    )
     done = subprocess.run(
         [config, "--bootstrap-server", night.kafka.bootstrap, *change], capture_output=True, text=True, timeout=60 * SLOWER, check=False
     )  # fmt: skip

@@ -133,9 +133,10 @@ class Journal:
         self._pen.begin(self._records({letter: Entry(outcome) for letter, outcome in outcomes.items()}))
 
     def _records(self, entries: Mapping[str, Entry]) -> Iterator[tuple[bytes, bytes]]:
-        for some in parts(entries):
-            name = _key(self.history.redrive, LETTERS, self._run, str(next(self._numbers)))
-            yield from encoded([(name, {"letters": some})])
+        return encoded(
+            (_key(self.history.redrive, LETTERS, self._run, str(next(self._numbers))), {"letters": some})
+            for some in parts(entries)
+        )
 
     def _check(self) -> None:
         self._pen.read_back()
