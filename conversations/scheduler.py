@@ -31,7 +31,8 @@ class Run:
 
     def __init__(self, lane: Any, steps: Steps) -> None:
         self.lane = lane
-        self._steps = steps
+        self._steps: Steps | None = steps
+        """The calls; None after the last. They refer to this run, so a run that kept them would stay until the collector finds the cycle."""
         self.call: Call | None = None
         """The handler running now."""
         self.started = 0.0
@@ -50,18 +51,20 @@ class Run:
         Args:
             failure: the exception of the last call; None if the call succeeded, or if this is the first call.
         """
-        if self.abandoned:
+        steps = self._steps
+        if self.abandoned or steps is None:
             return None
         has_returned, self.call = self.call is not None, None  # between two handlers no time limit applies
         if has_returned:
             self.took = time.monotonic() - self.started
         try:
-            call = self._steps.send(failure)
+            call = steps.send(failure)
         except StopIteration:
             call = None
         if self.mark is not None and (has_returned or call is None):
             self.mark.returned += 1
         if call is None:
+            self._steps = None
             return None
         # An ``async def`` handler begins only when the event loop reaches it. Until then its time limit does not count.
         self.started = math.inf if call.handler.is_async else time.monotonic()
