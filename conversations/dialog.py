@@ -12,13 +12,13 @@ from typing import Any, Generic
 from typing_extensions import TypeVar
 
 from conversations.draft import Draft, NewDialog, Party
-from conversations.errors import DialogEnded, LocalError, RetryLater
+from conversations.errors import DialogEnded, LocalError
 from conversations.message_info import MessageInfo
 from conversations.pending_messages import PendingMessage
 from conversations.pool import Pool, check_usable
 from conversations.pool_sender import PoolSender
 from conversations.protocol import admission
-from conversations.protocol.command import Begin, End, EndWithError, Resend, Send, SetTimer
+from conversations.protocol.command import Begin, End, EndWithError, Resend, SetTimer
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import Envelope
@@ -27,10 +27,7 @@ from conversations.protocol.limits import DESCRIPTION_LIMIT, RECORD_BODY, sendab
 from conversations.protocol.publications import Headers, Text, publication
 from conversations.protocol.states import OPEN_STATES, State, check_timer
 from conversations.protocol.times import later, moment
-from conversations.unrelated_dialogs import take_room
 
-CLOGGED = timedelta(seconds=64)
-"""Pause before the next call of a handler that could not send, because too many bytes wait for the destination."""
 S = TypeVar("S", default=dict[str, Any])
 
 
@@ -130,18 +127,7 @@ class Dialog(Generic[S]):
             BodyTooLarge: the body is larger than a message may be (8459).
             RetryLater: too many bytes wait for the destination. Do not catch this exception: the worker calls the handler again later.
         """
-        draft, party = self._draft, self._party
-        draft.check_open()
-        if draft.state_of(party) is not State.CONVERSING:
-            draft.move(party, Send)
-        codec = party.side.outgoing(body, type)
-        data = codec.encode(body)
-        if len(data) > draft.room.body_limit:
-            raise admission.body_too_large(len(data), draft.room.body_limit)
-        if draft.room.delayed and draft.room.is_clogged(party):
-            raise RetryLater(CLOGGED, admission.clogged(party.endpoint.peer))
-        take_room(draft.apart, party.identity, len(codec.run) + len(data))
-        draft.ask(party, Send(codec.name, codec.content_type, data))
+        self._draft.send(self._party, body, type)
 
     def publish(self, topic: str, key: Text | None, value: Text | None, *, headers: Headers | None = None) -> None:
         """Append a record to a plain Kafka topic, in the transaction of this handler's other effects. Other programs read the topic.

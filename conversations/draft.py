@@ -8,10 +8,11 @@ immediately.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from threading import Lock
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from conversations.errors import DialogEnded, HandlerOver, NewerState
+from conversations.errors import DialogEnded, HandlerOver, NewerState, RetryLater
 from conversations.handlers import Side
 from conversations.pool import PooledMessages
 from conversations.protocol import admission
@@ -22,7 +23,7 @@ from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.publications import Publication, Publications
 from conversations.protocol.states import TRANSITIONS, State, refuse
-from conversations.unrelated_dialogs import AROUND, Apart
+from conversations.unrelated_dialogs import AROUND, Apart, take_room
 
 
 class Party(Protocol):
@@ -118,8 +119,10 @@ class Room(Protocol):
         """
 
 
-_GATE = Lock()
-"""Lock for noting a request, and for closing a draft.
+CLOGGED = timedelta(seconds=64)
+"""Pause before the next call of a handler that could not send, because too many bytes wait for the destination."""
+_GATE: Final = Lock()
+"""Lock for noting a request, and for closing a draft. Where every message takes it, there is no ``with``: compiled, that takes twice as long.
 
 So a request of another thread is either noted before the draft is closed, or refused.
 """
@@ -163,8 +166,9 @@ class Draft:
 
     def close(self) -> None:
         """Refuse each later request, because the handler's run is over."""
-        with _GATE:
-            self._over = True
+        _GATE.acquire()
+        self._over = True
+        _GATE.release()
 
     def check_open(self) -> None:
         """Check that the handler's run is not over.
@@ -179,6 +183,21 @@ class Draft:
                 "use the dialog. For later requests use dialog.set_timer(), or Client.dialog() with dialog.handle"
             )
 
+    def send(self, party: Party, body: object, name: str | None) -> None:
+        """Check and encode a message, and note it; see ``Dialog.send``."""
+        self.check_open()
+        if self.state_of(party) is not State.CONVERSING:
+            self.move(party, Send)
+        codec = party.side.outgoing(body, name)
+        data, room = codec.encode(body), self.room
+        if len(data) > room.body_limit:
+            raise admission.body_too_large(len(data), room.body_limit)
+        if room.delayed and room.is_clogged(party):
+            raise RetryLater(CLOGGED, admission.clogged(party.endpoint.peer))
+        if self.apart is not None:
+            take_room(self.apart, party.identity, len(codec.run) + len(data))
+        self.ask(party, Send(codec.name, codec.content_type, data))
+
     def ask(self, party: Party, verb: Verb, at: int = 0) -> None:
         """Note one request. If the request has a duration, the duration begins at the time ``at``.
 
@@ -187,11 +206,14 @@ class Draft:
         Raises:
             HandlerOver: the handler's run is over.
         """
-        with _GATE:
+        _GATE.acquire()
+        try:
             self.check_open()
             if isinstance(verb, EndWithError):
                 self.asks = [it for it in self.asks if it[0] is not party or not isinstance(it[1], Send)]
             self.asks.append((party, verb, at))
+        finally:
+            _GATE.release()
 
     def begin(self, party: Party, verb: Begin, at: int, *, related: bool) -> None:
         """Note the request to begin a dialog.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 
-YOUNGEST = 50_000
+YOUNGEST = 200_000
 """Number of new objects after which the collector runs. One step makes about as many objects. Python's default is 700."""
 
 LARGE = 4 * 1024 * 1024

@@ -8,6 +8,8 @@ accepted messages, or after the time ``ACK_AFTER``. Times are in microseconds.
 
 from __future__ import annotations
 
+from typing import Final
+
 from conversations.durations import SECOND
 
 ACK_EVERY = 128
@@ -15,7 +17,7 @@ ACK_EVERY = 128
 ACK_AFTER = 5 * SECOND
 FIRST_ACK_AFTER = SECOND // 4
 """The first message is acknowledged sooner, because its sender needs to know whether it has arrived."""
-RESEND_AFTER = 1 * SECOND
+RESEND_AFTER: Final = 1 * SECOND
 """Time that this side waits for a missing message before it sends a RESEND. The time doubles with each RESEND."""
 RESEND_ASKS = 3
 """Number of RESENDs for a missing message. If the message is still missing after the last of them, the dialog breaks.

@@ -7,6 +7,8 @@ The state changes only in ``_move``, by the table in ``states.py``.
 
 from __future__ import annotations
 
+from typing import Final
+
 from conversations.protocol.acknowledgements import MOST_DOUBLINGS, RESEND_AFTER
 from conversations.protocol.acknowledging import Acknowledging
 from conversations.protocol.codes import LIFETIME, SystemCode
@@ -20,9 +22,9 @@ from conversations.protocol.timers import NEVER as NEVER  # noqa: PLC0414 - othe
 
 SECOND = 1_000_000
 
-_BROKEN = ASKING | {State.ERROR}
+_BROKEN: Final = ASKING | {State.ERROR}
 """States after a breakdown: the lifetime has no effect any more."""
-_RESENDING = frozenset({State.CONVERSING, State.DISCONNECTED_OUTBOUND})
+_RESENDING: Final = frozenset({State.CONVERSING, State.DISCONNECTED_OUTBOUND})
 """States in which a missing envelope is transmitted again."""
 # ``TRANSITIONS`` as tuples, with the state and the trigger as indexes. Every message needs a look-up, so it must be fast.
 _NEXT = tuple(tuple(TRANSITIONS.get((state, trigger)) for trigger in Trigger) for state in State)

@@ -27,15 +27,17 @@ IDENTITY_AT: Final = 10
 IDENTITY_END: Final = 27
 """Position after them."""
 
-HEADER_NAME = "dialog"
+HEADER_NAME: Final = "dialog"
 """Name of the record's only header. It repeats the conversation id, side, kind and number of the envelope."""
 
-_HEAD = CURRENT.head
-_KINDS: tuple[Kind | None, ...] = tuple(None if byte & 1 else Kind(byte >> 1) for byte in range(2 * len(Kind) - 1))
-_SMALL = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
-_ACK_START = b"\6\1"
-_BARE = message_run("", "") + b"\0\0"  # the fields from message_type to extras, all empty
-_SENT_AT: dict[bytes, int] = {}
+_HEAD: Final = CURRENT.head
+_KINDS: Final[tuple[Kind | None, ...]] = tuple(
+    None if byte & 1 else Kind(byte >> 1) for byte in range(2 * len(Kind) - 1)
+)
+_SMALL: Final = tuple(byte >> 1 ^ -(byte & 1) for byte in range(128))
+_ACK_START: Final = b"\6\1"
+_BARE: Final = message_run("", "") + b"\0\0"  # the fields from message_type to extras, all empty
+_SENT_AT: Final[dict[bytes, int]] = {}
 _SENT_AT_LIMIT = 4096
 _Names: TypeAlias = tuple[bytes, tuple[str, str, str]]
 _NAMES: dict[bytes, _Names] = {}
@@ -127,7 +129,7 @@ def decode_tail(prefix: Prefix, value: bytes, start: int) -> Envelope:  # noqa: 
         else:
             at += 9
         run = RUNS.get(value[at : at + 1 + (value[at] >> 1)])
-        if run is None or not value.startswith(run[0], at):
+        if run is None or value[at : at + run[1]] != run[0]:
             run = read_run(value, at)
         _, size, message_type, code, description, fragment, fragments, content_type = run
         at += size

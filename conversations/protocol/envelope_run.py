@@ -7,7 +7,7 @@ All messages of a type have the same bytes there. So a decoder makes one compari
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from conversations.errors import UndecodableRecord
 from conversations.protocol.varint import LONGS, TABLE_END, encode_long, read_int, read_long
@@ -15,7 +15,7 @@ from conversations.protocol.varint import LONGS, TABLE_END, encode_long, read_in
 Run: TypeAlias = tuple[bytes, int, str, int, str, int, int, str]
 """The encoded run, its length, then message_type, code, description, fragment, fragments, content_type."""
 
-RUNS: dict[bytes, Run] = {}
+RUNS: Final[dict[bytes, Run]] = {}
 """Cache of runs already read. The key of a run is its beginning; ``read_run`` describes the key."""
 
 _LIMIT = 1024

@@ -7,6 +7,7 @@ topic and into a dead letter, together with the fields and headers that are adde
 from __future__ import annotations
 
 import re
+from typing import Final
 
 BODY_BYTES = 128_000_000
 """Largest allowed value of ``Limits.body_bytes``. A message goes into one transaction, and is whole in the memory of its handler."""
@@ -16,7 +17,7 @@ RECORD_BODY = 900_000
 """Largest body of a message that comes in one record: of a feed, a pool or an operator, in bytes."""
 FRAGMENTS = 8_192
 """Maximum number of fragments of a message."""
-RECORD_BYTES = 1_500_000
+RECORD_BYTES: Final = 1_500_000
 """Largest record value that is accepted, in bytes. A larger record is set aside, in parts."""
 COMMAND_BYTES = 1_040_000
 """Largest command that is written, in bytes. As a record, it fits into Kafka's default of 1 MiB."""

@@ -173,7 +173,7 @@ def _timers(named: NamedTimers) -> bytes:
     ))  # fmt: skip
 
 
-_KEPT = bytes(6), bytes([1, 0, 0, 0, 0, 0])
+_KEPT: Final = bytes(6), bytes([1, 0, 0, 0, 0, 0])
 """The last six fields of an endpoint whose dialog is not broken, if it keeps no envelopes, and if it keeps them."""
 
 

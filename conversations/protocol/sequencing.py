@@ -8,7 +8,7 @@ from typing import Final
 
 from conversations.protocol.spans import Spans
 
-NONE = -1
+NONE: Final = -1
 """The number before the first number: nothing is accepted, or nothing is sent."""
 
 

@@ -11,6 +11,7 @@ Broker's conversation endpoints.
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final
 
 from conversations.errors import DialogEnded
 from conversations.protocol.codes import END_REFUSED, SEND_REFUSED, TIMER_REFUSED, LocalCode
@@ -208,7 +209,7 @@ TIMER_STATES = frozenset({SO, CO, DI, ER, FE})
 
 ASKING = frozenset({FE, FO, SE})
 """States in which this side asks the peer what it has accepted."""
-OVER = frozenset({DO, ER, CD, FO, SE})
+OVER: Final = frozenset({DO, ER, CD, FO, SE})
 """States in which the messages of the peer are not given to handlers any more."""
 OPEN_STATES = frozenset({SO, CO, FE})
 """States in which this side can still send messages."""

@@ -6,9 +6,11 @@ they have no ``NamedTimers``, and nothing of this module costs them more than a 
 
 from __future__ import annotations
 
+from typing import Final
+
 from conversations.protocol.states import State, check_timer
 
-NEVER = (1 << 62) - 1
+NEVER: Final = (1 << 62) - 1
 """A deadline that never comes."""
 DIALOG_TIMER = ""
 """The name of the dialog timer: the one timer of a dialog in Service Broker."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Final
 
 from conversations.errors import UndecodableRecord
 
-_LIMIT = 8192
+_LIMIT: Final = 8192
 _LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 _UNSIGNED = (1 << 64) - 1
 _INT = 1 << 31
@@ -22,7 +23,7 @@ def _encode(number: int) -> bytes:
     return bytes(out)
 
 
-LONGS: tuple[bytes, ...] = (*(_encode(number) for number in range(_LIMIT)), _encode(-1))
+LONGS: Final[tuple[bytes, ...]] = (*(_encode(number) for number in range(_LIMIT)), _encode(-1))
 """The encoded numbers 0 to 8191, and -1 at index -1. No other number may be looked up here."""
 
 PAIRS: dict[bytes, tuple[int, int]] = {}
@@ -34,7 +35,7 @@ PAIR_SIZE = 16
 Dialogs that one step begins under one contract have the same times.
 """
 
-TABLE_END = _LIMIT
+TABLE_END: Final = _LIMIT
 """``LONGS`` has the numbers from -1 up to, and not including, this number."""
 
 
@@ -50,7 +51,7 @@ class _Encoded(dict[int, bytes]):
         return encoded
 
 
-encode_long: Callable[[int], bytes] = _Encoded().__getitem__
+encode_long: Final[Callable[[int], bytes]] = _Encoded().__getitem__
 """Encode a number as Avro encodes a long: 1 to 10 bytes. Nearly all calls find the number in a cache.
 
 Raises:

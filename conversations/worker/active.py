@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from conversations.handlers import Side
 from conversations.protocol.command import Command
@@ -20,7 +20,7 @@ from conversations.worker.wires import NOWHERE, Way, Wire
 
 SKIPPED_LIMIT = 1_000
 """Maximum number of skipped messages whose numbers wait for a handler that failed. The events have the others."""
-NO_ROW = -1
+NO_ROW: Final = -1
 
 
 class Active:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Final
 
 from conversations.ports import Clock
 from conversations.protocol.endpoint import NEVER
@@ -18,7 +18,7 @@ class Budget:
         flow: bytes of fragments and pieces that a step reads, and bytes of fragments that it transmits.
     """
 
-    LOOK_EVERY: ClassVar[int] = 8
+    LOOK_EVERY: Final = 8
     """Number of items or records after which the clock is read again."""
 
     __slots__ = (

@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Final, cast
 
 from conversations.bodies import may_fit_elsewhere
 from conversations.calls import Call
@@ -49,7 +50,7 @@ from conversations.protocol import rows
 from conversations.protocol.command import Piece, Resolve, Reuse, concerns_partition
 from conversations.protocol.limits import STATE_BYTES
 from conversations.protocol.states import State
-from conversations.scheduler import Mark, Steps
+from conversations.scheduler import Mark, Run, Steps
 from conversations.worker import (
     commands,
     decisions,
@@ -72,7 +73,7 @@ from conversations.worker.records import arrival_of
 from conversations.worker.room import Room
 from conversations.worker.task import Task
 
-SETTLED = object()
+SETTLED: Final = object()
 """Result of ``_condemned`` for an item that is settled: no task is left."""
 
 
@@ -98,7 +99,7 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
     # If the budget is spent, the run ends between two items, because the bytes of a step are limited. The next step goes on with the lane.
     lock, brakes, breakdowns, took, items, progress, item, run = (
         partition.context.lock, partition.context.brakes, partition.context.breakdowns, partition.context.counts.durations.took,
-        lane.items, partition.progress, None, lane.run,
+        lane.items, partition.progress, None, cast("Run", lane.run),
     )  # fmt: skip
     lock.acquire()
     try:
@@ -145,8 +146,10 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
                     if run.abandoned or partition.gone:
                         return  # too late: its results are refused, and the lane has another run, or another owner
                     took[call.handler.name].append(run.took)
-                    task = (_outcome if call.span is None else _traced_outcome)(
-                        partition, item, task, draft, call, failure
+                    task = (
+                        _outcome(partition, item, task, draft, call, failure)
+                        if call.span is None
+                        else _traced_outcome(partition, item, task, draft, call, failure)
                     )
             _finished(partition, lane, item, held_back=held_back)
             if partition.number in breakdowns.careful:

@@ -51,6 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from conversations.bodies import BodyCodec, UnknownBody
 from conversations.errors import InvalidBody
@@ -69,9 +70,9 @@ from conversations.worker.partition import Partition
 from conversations.worker.records import encode_item
 from conversations.worker.task import Task
 
-_HANDLING = frozenset({State.CONVERSING, State.FENCING})
+_HANDLING: Final = frozenset({State.CONVERSING, State.FENCING})
 """States in which accepted messages are given to their handlers."""
-NAME_LENGTH = 128
+NAME_LENGTH: Final = 128
 """Number of characters of an unknown message type's name that errors show. A valid name is not longer."""
 TOO_MANY = "Too many messages wait behind one that failed."
 """Error text for the peer if more messages of the dialog are parked than the limits allow."""

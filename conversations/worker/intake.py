@@ -8,6 +8,7 @@ The rules are in ``protocol.admission``. Two of these rules, ``SENDER`` and ``CO
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from conversations.bodies import said
 from conversations.errors import LogError, UndecodableRecord
@@ -42,7 +43,7 @@ from conversations.worker.wires import Come, Wire
 
 log = logging.getLogger("conversations.worker")
 
-MILLISECOND = 1_000
+MILLISECOND: Final = 1_000
 
 
 def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one straight line, for speed
@@ -104,7 +105,9 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
         return
     if headers and len(headers) > 1 and partition.context.service.tracing is not None:
         header += trace_of(headers)
-    item = Arrival(active, record.topic(), offset, log_time, active.lane.key, header, value, envelope=envelope)
+    item = Arrival(
+        active, partition.context.topics.queue, offset, log_time, active.lane.key, header, value, envelope=envelope
+    )
     lane = active.lane
     work = partition.work
     if work.suspicion is not None:

@@ -99,14 +99,14 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
 
 def send_message(partition: Partition, active: Active, verb: Send) -> None:
     """Transmit a message, in fragments if its body is larger than one record may carry."""
-    size = partition.context.settings.limits.fragment_bytes
-    if len(verb.body) <= size:
-        send(partition, active, message_run(verb.message_type, verb.content_type), verb.body)
+    size, body = partition.context.settings.limits.fragment_bytes, verb.body
+    if len(body) <= size:
+        send(partition, active, message_run(verb.message_type, verb.content_type), body)
         return
     if partition.pieces.at_hand is not None and referring.refer(partition, active, verb):
         return
-    count = -(-len(verb.body) // size)
-    for at, part in enumerate(cut(verb.body, size)):
+    count = -(-len(body) // size)
+    for at, part in enumerate(cut(body, size)):
         send(partition, active, message_run(verb.message_type, verb.content_type, at, count), part, count - 1 - at)
 
 
