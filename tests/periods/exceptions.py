@@ -9,7 +9,7 @@ UNIT = "not a duration, but a unit, a count, a code or a word"
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/client.py", "DEFAULT_TIMEOUT"): f"{OPTION} `Client(timeout=)`; {MACHINE}",
     (
-        "conversations/dialog.py",
+        "conversations/draft.py",
         "CLOGGED",
     ): "time after which a handler that could not send is called again; equal to the default of `blocked_last`, but independent of it",
     (
