@@ -1354,4 +1354,8 @@ MUTATIONS = (
         "586-a-redrive-goes-through-the-brake",
         "tests/simulation/test_brake.py::test_of_many_that_an_operator_gives_back_at_once_the_brake_lets_one_through",
     ),
+    Mutation(
+        "587-a-run-keeps-its-calls",
+        "tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message",
+    ),
 )
