@@ -6,7 +6,7 @@ import ctypes
 import gc
 
 YOUNGEST = 200_000
-"""Number of new objects after which the collector runs. One step makes about as many objects. Python's default is 700."""
+"""Number of new objects at which the collector runs. One step has fewer at a time, so it runs only when something stays. Python's default is 700."""
 
 LARGE = 4 * 1024 * 1024
 """Bytes from which on the allocator asks the system for memory of its own, and gives it back as soon as it is free. Fragments are smaller: new memory for
@@ -18,7 +18,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 
 def relax() -> None:
-    """Make the collector look for reference cycles about once per step, and not dozens of times.
+    """Make the collector look for reference cycles when something stays, and not dozens of times per step.
 
     A step makes tens of thousands of short-lived objects, which reference counting frees. A search of these
     objects dozens of times per step costs about a fifth of the throughput (design decision 0006). The settings apply to the whole

@@ -1356,6 +1356,7 @@ MUTATIONS = (
     ),
     Mutation(
         "587-a-run-keeps-its-calls",
-        "tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message",
+        "tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message[def]",
+        also="tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message[async]",
     ),
 )
