@@ -122,7 +122,7 @@ class Room(Protocol):
 CLOGGED = timedelta(seconds=64)
 """Pause before the next call of a handler that could not send, because too many bytes wait for the destination."""
 _GATE: Final = Lock()
-"""Lock for noting a request, and for closing a draft. Where every message takes it, there is no ``with``: compiled, that takes twice as long.
+"""Lock for noting a request, and for closing a draft.
 
 So a request of another thread is either noted before the draft is closed, or refused.
 """
@@ -166,9 +166,8 @@ class Draft:
 
     def close(self) -> None:
         """Refuse each later request, because the handler's run is over."""
-        _GATE.acquire()
-        self._over = True
-        _GATE.release()
+        with _GATE:
+            self._over = True
 
     def check_open(self) -> None:
         """Check that the handler's run is not over.
@@ -183,8 +182,8 @@ class Draft:
                 "use the dialog. For later requests use dialog.set_timer(), or Client.dialog() with dialog.handle"
             )
 
-    def send(self, party: Party, body: object, name: str | None) -> None:
-        """Check and encode a message, and note it; see ``Dialog.send``."""
+    def send(self, party: Party, body: object, name: Any) -> None:
+        """Check and encode a message, and note it; see ``Dialog.send``. A ``name`` that is no text is refused like an unknown one."""
         self.check_open()
         if self.state_of(party) is not State.CONVERSING:
             self.move(party, Send)
@@ -206,14 +205,11 @@ class Draft:
         Raises:
             HandlerOver: the handler's run is over.
         """
-        _GATE.acquire()
-        try:
+        with _GATE:
             self.check_open()
             if isinstance(verb, EndWithError):
                 self.asks = [it for it in self.asks if it[0] is not party or not isinstance(it[1], Send)]
             self.asks.append((party, verb, at))
-        finally:
-            _GATE.release()
 
     def begin(self, party: Party, verb: Begin, at: int, *, related: bool) -> None:
         """Note the request to begin a dialog.

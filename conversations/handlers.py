@@ -55,7 +55,7 @@ class Side:
         """True if a new dialog carries on when a dialog of this side breaks."""
         return self.initiator and self.contract.resend is Resend.AUTOMATIC
 
-    def outgoing(self, body: object, name: str | None) -> BodyCodec:
+    def outgoing(self, body: object, name: Any) -> BodyCodec:
         """Find the codec with which ``body`` is sent.
 
         Raises:

@@ -31,7 +31,7 @@ from conversations.form import BUILT, PURE, digest  # noqa: E402 - as above
 
 OPTIMIZATION = "2"
 """Level of the C compiler. 1 compiles in three quarters of the time; 3 gave nothing."""
-FLAGS = ("-fvisibility=hidden", "-fno-semantic-interposition") if os.name == "posix" else ()
+FLAGS = ("-fvisibility=hidden",) if os.name == "posix" else ()
 """Let the compiled modules call each other directly, and not through the table with which a library may replace a function of another."""
 KEPT = 3
 """Number of compiled forms that a checkout keeps, for sources that are changed back."""

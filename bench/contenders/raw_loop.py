@@ -83,7 +83,7 @@ class Loop:
 def main(text: str) -> None:
     gc.collect()  # our workers do this too; it saves some percent here
     gc.freeze()
-    gc.set_threshold(200_000, 20, 50)
+    gc.set_threshold(50_000, 20, 50)
     loop = Loop(Job.from_json(text))
     done, commits = loop.run()
     elapsed = loop.watch.elapsed()

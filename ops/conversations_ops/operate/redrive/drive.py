@@ -228,13 +228,15 @@ class Drive:
         names = {letter: uuid_text(command.command_id) for letter, command in commands.items()}
         self._journal.send(names)
         self._commands |= {name: letter for letter, name in names.items()}
-        together: dict[tuple[str, str], list[bytes]] = {}  # one wait for all letters of a key, because each wait has its price
+        together: dict[
+            tuple[str, str], list[bytes]
+        ] = {}  # all letters of a key have one future, because a future costs 28 us
         for it in found:
             self.outcomes.note(it.letter, Outcome.SENT)
             together.setdefault((it.service, it.key), []).append(encode_command(commands[it.letter]))
-        await_all([
-            self._producers[service].append_async(key.encode(), values) for (service, key), values in together.items()
-        ])
+        await_all(
+            [self._producers[service].append_async(key.encode(), values) for (service, key), values in together.items()]
+        )
         self._news = time.monotonic()
 
     # -- outcomes ---------------------------------------------------------------------------------------------------
