@@ -1359,4 +1359,8 @@ MUTATIONS = (
         "tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message[def]",
         also="tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message[async]",
     ),
+    Mutation(
+        "588-an-abandoned-run-keeps-its-calls",
+        "tests/unit/worker/test_reference_cycles.py::test_a_run_whose_handler_ran_too_long_lets_go_of_its_calls",
+    ),
 )
