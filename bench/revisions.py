@@ -1,4 +1,7 @@
-"""Compares the CPU time per message of this tree with that of another revision: ``python -m bench.revisions REVISION``. ``make pace`` does it for the commit before."""
+"""Compares the CPU time per message of this tree with that of another revision: ``python -m bench.revisions REVISION``.
+
+``make pace`` does it for the commit before, and for a hundred commits ago, because many small losses show only there.
+"""
 
 from __future__ import annotations
 
