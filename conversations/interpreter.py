@@ -6,7 +6,7 @@ import ctypes
 import gc
 
 YOUNGEST = 50_000
-"""Number of new objects at which the collector runs. A step of small messages has about as many at a time. Python's default is 700."""
+"""Number of new objects at which the collector runs. A step of small messages has fewer at a time. Python's default is 700."""
 
 LARGE = 4 * 1024 * 1024
 """Bytes from which on the allocator asks the system for memory of its own, and gives it back as soon as it is free. Fragments are smaller: new memory for

@@ -32,7 +32,7 @@ class Run:
     def __init__(self, lane: Any, steps: Steps) -> None:
         self.lane = lane
         self._steps: Steps | None = steps
-        """The calls; None when there are no more. They refer to this run, so a run that kept them would stay until the collector finds the cycle."""
+        """The calls; None while one is taken, and when there are no more. They refer to this run, so a run that kept them would be a cycle of references."""
         self.call: Call | None = None
         """The handler running now."""
         self.started = 0.0
@@ -51,9 +51,8 @@ class Run:
         Args:
             failure: the exception of the last call; None if the call succeeded, or if this is the first call.
         """
-        steps = self._steps
+        steps, self._steps = self._steps, None
         if self.abandoned or steps is None:
-            self._steps = None
             return None
         has_returned, self.call = self.call is not None, None  # between two handlers no time limit applies
         if has_returned:
@@ -65,8 +64,8 @@ class Run:
         if self.mark is not None and (has_returned or call is None):
             self.mark.returned += 1
         if call is None:
-            self._steps = None  # of no use any more
             return None
+        self._steps = steps
         # An ``async def`` handler begins only when the event loop reaches it. Until then its time limit does not count.
         self.started = math.inf if call.handler.is_async else time.monotonic()
         self.call = call

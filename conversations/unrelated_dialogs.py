@@ -15,13 +15,13 @@ The key is the identity of the dialog's endpoint.
 """
 
 
-def take_room(apart: Apart | None, identity: bytes, size: int) -> None:
+def take_room(apart: Apart, identity: bytes, size: int) -> None:
     """Count the bytes of a message, if its dialog is in ``apart``.
 
     Raises:
         BodyTooLarge: the message and the earlier messages of its dialog do not fit into one command (8459).
     """
-    if apart is None or identity not in apart:
+    if identity not in apart:
         return
     total = apart[identity] + size
     if total > COMMAND_BYTES:

@@ -228,9 +228,8 @@ class Drive:
         names = {letter: uuid_text(command.command_id) for letter, command in commands.items()}
         self._journal.send(names)
         self._commands |= {name: letter for letter, name in names.items()}
-        together: dict[
-            tuple[str, str], list[bytes]
-        ] = {}  # all letters of a key have one future, because a future costs 28 us
+        # All letters of a key are appended together, and have one future, because a future costs 28 us.
+        together: dict[tuple[str, str], list[bytes]] = {}
         for it in found:
             self.outcomes.note(it.letter, Outcome.SENT)
             together.setdefault((it.service, it.key), []).append(encode_command(commands[it.letter]))
