@@ -24,6 +24,10 @@ A record for a plain topic may have the partition ``ANY_PARTITION``. All other r
 """
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 ANY_SIZE = 1 << 62
 """A size limit for ``poll`` that is never reached."""
 
@@ -159,8 +163,13 @@ class Connection(Protocol):
     def drop(self, partition: int) -> None:
         """Stop all inputs of a partition that is set aside for a human. The partition stays assigned."""
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, int]:
         """Append ``outs`` and the queue offsets of the touched partitions in one transaction.
+
+        ``meanwhile`` is called while the records are on their way to the log, perhaps several times. It must not poll, open or drop a partition, or
+        commit.
 
         ``offsets`` has the queue position of each touched partition, even if the position has not moved. Kafka checks these offsets, and
         refuses the transaction if a partition belongs to another member. Return the next offset of the state topic for each partition

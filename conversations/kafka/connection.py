@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from secrets import token_hex
 from threading import get_ident
@@ -23,7 +23,7 @@ from conversations.kafka.topic_settings import Asked, verify
 from conversations.kafka.transactions import Group, Transactions
 from conversations.kafka.watch import Watch
 from conversations.kafka.writable_topics import fault
-from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered
+from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered, nothing
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.release_changes import check_program
 from conversations.protocol.topics import (
@@ -171,7 +171,9 @@ class KafkaConnection:
         """Stop reading all inputs of a partition that is set aside until a person acts. The partition stays assigned."""
         self._joined().drop(partition)
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, int]:
         """Append ``outs`` and commit the queue positions in ``offsets``, in one transaction.
 
         Raises:
@@ -185,7 +187,7 @@ class KafkaConnection:
         inputs, transactions = self._joined(), self._transactions
         assert transactions is not None
         try:
-            return transactions.commit(outs, offsets)
+            return transactions.commit(outs, offsets, meanwhile)
         except InDoubt:
             inputs.broken = True
             raise

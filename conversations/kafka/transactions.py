@@ -27,7 +27,7 @@ from conversations.kafka.offsets import WITH_ROW
 from conversations.kafka.retrying import patiently
 from conversations.kafka.search import Search, Span
 from conversations.kafka.writable_topics import Lookup, WritableTopics
-from conversations.ports import Produced
+from conversations.ports import Produced, nothing
 
 TRANSACTION_TIMEOUT = 10.0
 """Seconds after which the broker aborts a transaction. Until then, a crashed owner's transaction may hide records of *other* senders."""
@@ -114,7 +114,9 @@ class Transactions:
         """Look all destinations up again at the next commit, because topics may have been deleted."""
         self._writable.forget()
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> dict[int, int]:
         """Append ``outs`` and the queue offsets in one transaction; see ``ports.Connection.commit``."""
         if not offsets:
             # Brokers check the owner of a partition only if the transaction has an offset of the partition. Without an offset, a
@@ -122,7 +124,7 @@ class Transactions:
             raise ValueError("a transaction needs the queue offset of every partition it touches")
         self._writable.check(outs)
         search = Search(len(outs))
-        while not self._filled(outs, offsets, search):
+        while not self._filled(outs, offsets, search, meanwhile):
             pass
         self._decide(outs)
         self._report_all = False
@@ -130,7 +132,9 @@ class Transactions:
             self._shrunk()
         return self._ends
 
-    def _filled(self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search) -> bool:
+    def _filled(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search, meanwhile: Callable[[], None]
+    ) -> bool:
         """Do all parts of a transaction except the commit.
 
         Return False if a record made the transaction fail, and it is not known yet which record. The next call appends
@@ -138,7 +142,7 @@ class Transactions:
         """
         self._ends, self._refused, self._delivered, self.appended_at = {}, {}, set(), None
         try:
-            self._fill(outs, offsets, search)
+            self._fill(outs, offsets, search, meanwhile)
         except (KafkaException, SystemError) as failure:
             error = _error_of(failure)
             outcome = self._undo(error, outs)
@@ -163,7 +167,9 @@ class Transactions:
         self._batch = max(self._batch // 2, LEAST_BATCH)
         return self._replaced()
 
-    def _fill(self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search) -> None:
+    def _fill(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search, meanwhile: Callable[[], None]
+    ) -> None:
         producer = self._alive()
         try:
             producer.begin_transaction()
@@ -181,6 +187,7 @@ class Transactions:
                     raise
                 producer.flush(STALL)  # serves the delivery reports, which tell the cause
                 raise KafkaException(self._cause(producer, offsets, failure.args[0])) from failure
+            meanwhile()
             # All records must be acknowledged before the offsets are sent. While the coordinator still adds partitions, it
             # refuses offsets with CONCURRENT_TRANSACTIONS. The repetition would cost 100 ms per transaction.
             self._flush(producer, outs, offsets)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import get_ident
 
 from conversations.durations import SECOND
 from conversations.errors import InputLost, LogError
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.group import Group
-from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, Unanswered
+from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, Unanswered, nothing
 from conversations.protocol.topics import ANY_PARTITION, COMMANDS, DECISIONS, INPUTS, QUEUE, STATE, service_topic
 
 LOOKED_AFTER = SECOND
@@ -73,16 +73,17 @@ class _Input:
         if len(self.records) <= self.position:
             self.end = self.position
             return []
-        taken = self.records[self.position : self._broker.stable_end(self._topic, self._partition)][:limit]
-        for number, record in enumerate(taken):
-            size -= len(record.value() or b"")
-            if size <= 0:
-                taken = taken[: number + 1]
-                break
-        if not taken:
+        taken: list[Record] = []
+        stable = min(self._broker.stable_end(self._topic, self._partition), len(self.records))
+        if self.position >= stable:
             self.end = self.position
-        self.position += len(taken)
-        return [record.delivered() for record in taken if record.visible]
+        while self.position < stable and len(taken) < limit and size > 0:
+            record = self.records[self.position]
+            self.position += 1
+            if record.visible:  # else its transaction was aborted, and a poll passes over it
+                size -= len(record.value() or b"")
+                taken.append(record.delivered())
+        return taken
 
 
 class MemoryConnection:
@@ -241,9 +242,12 @@ class MemoryConnection:
             self._inputs.pop((partition, kind), None)
         self._put_in_order()
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, int]:
         """Append records and commit offsets in one transaction; see ``ports.Connection.commit``."""
         self._joined()
+        meanwhile()
         done = self.broker.commit(self.service, self, outs, offsets)
         self._appended_at = self.broker.clock.now()
         return done

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from conversations.errors import DestinationFailed, InDoubt, Interrupted
 from conversations.memory.connection import MemoryConnection, MemoryRestore
-from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored
+from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Restored, nothing
 from conversations.protocol.topics import ANY_PARTITION, QUEUE, STATE, service_topic
 from conversations.testing import noise
 from conversations.testing.broker import FaultyBroker, StepTransaction
@@ -138,7 +138,9 @@ class FaultyConnection(MemoryConnection):
 
     # -- transactions ---------------------------------------------------------------------------------------------
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, int]:
         """Commit, unless a fault happens before, during or after the commit."""
         self._joined()
         if not offsets:
@@ -146,6 +148,7 @@ class FaultyConnection(MemoryConnection):
         if self.broken:
             raise InDoubt("the producer was given up after a failure")
         self.page.flies(offsets)
+        meanwhile()
         try:
             done = self._commit_by_chance(outs, offsets)
         except InDoubt:

@@ -65,6 +65,11 @@ class Breakdowns:
         self.failed_in = NONE
         """Number of the partition whose lane raised ``failure``; ``NONE`` if no lane did."""
 
+    @property
+    def is_quiet(self) -> bool:
+        """True if nothing has failed, and no record is being searched for or waited for."""
+        return self.failure is None and not (self.broken or self.careful or self.condemned or self.refused)
+
     def fail(self, failure: BaseException, partition: int | None = None) -> None:
         """Note a failure that the polling thread must raise. If a lane raised the failure, note the lane's partition, too."""
         self.failure = failure

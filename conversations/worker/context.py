@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -13,7 +13,7 @@ from conversations.config import Periods, WorkerSettings
 from conversations.durations import SECOND
 from conversations.errors import InDoubt, Interrupted
 from conversations.handlers import Side
-from conversations.ports import Clock, Connection, Produced, Record
+from conversations.ports import Clock, Connection, Produced, Record, nothing
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
 from conversations.sealing import Seals
 from conversations.service import Service
@@ -107,11 +107,13 @@ class Context:
         if back := self.clock.begin_step():
             self.destinations.turn_back(back)
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> dict[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> dict[int, int]:
         """Commit, and set the worker's time by the time of the commit in the log. See ``ports.Connection.commit``."""
         since, counts = self.clock.steady(), self.counts
         try:
-            ends = dict(self.connection.commit(outs, offsets))
+            ends = dict(self.connection.commit(outs, offsets, meanwhile))
         except Interrupted:
             counts.traffic.count_aborted()
             raise

@@ -181,7 +181,7 @@ def _accept_early(partition: Partition, item: Arrival) -> None:
         return
     endpoint = active.endpoint
     if endpoint.state is State.CONVERSING and envelope.seq == endpoint.inbound.next and not endpoint.inbound.held:
-        limit = partition.context.settings.limits.held_messages
+        limit = partition.waiting.most_held
         endpoint.receive(envelope, partition.context.now, limit)
         item.accept()
         partition.touch(active)

@@ -108,7 +108,7 @@ def receive(partition: Partition, item: Arrival) -> Task | None:
         return _wait_behind(partition, item, parked)
     # Held messages have two limits: their number and their bytes. If the limit of bytes is reached, no further message may be held.
     acked = endpoint.acked
-    limit = partition.context.settings.limits.held_messages
+    limit = partition.waiting.most_held
     if partition.waiting.held.bytes and _holds_enough(partition, active, envelope):
         limit = min(limit, len(endpoint.inbound.held))
     reaction = endpoint.receive(envelope, partition.context.clock.step_time, limit)
@@ -273,7 +273,7 @@ def _overflow(partition: Partition, item: Arrival) -> Task | None:
         active.endpoint.gave_up_on()
     ahead = "Too many messages arrived ahead of a missing one."
     outbound.fail(partition, active, code, ahead)
-    limit = partition.context.settings.limits.held_messages
+    limit = partition.waiting.most_held
     if item.envelope.seq - active.endpoint.inbound.next <= 2 * limit:
         active.endpoint.inbound.late(item.envelope.seq, limit)  # after ``fail`` has sent the last accepted number
     return broken(partition, active, partition.context.name, Failure(code.number, ahead))

@@ -50,7 +50,10 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
     """Put one record of the queue into its lane, or set it aside, or discard it because it is damaged."""
     value = record.value()
     offset = record.offset()
-    log_time = record.timestamp()[1] * MILLISECOND
+    at = record.timestamp()[1]
+    log_time = (
+        (at << 10) - (at << 4) - (at << 3)
+    )  # times 1,000: compiled code multiplies such numbers as Python objects
     partition.progress.take(offset, log_time)
     headers = read_headers(record)
     try:

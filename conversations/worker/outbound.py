@@ -99,7 +99,7 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
 
 def send_message(partition: Partition, active: Active, verb: Send) -> None:
     """Transmit a message, in fragments if its body is larger than one record may carry."""
-    size, body = partition.context.settings.limits.fragment_bytes, verb.body
+    size, body = partition.transmission.fragment_bytes, verb.body
     if len(body) <= size:
         send(partition, active, message_run(verb.message_type, verb.content_type), body)
         return
@@ -318,7 +318,7 @@ def close(partition: Partition, active: Active) -> None:
     The peer of a side that was cleaned up is told of it if its END is held and not accepted, because it waits for an answer.
     """
     endpoint = active.endpoint
-    limit = partition.context.settings.limits.held_messages
+    limit = partition.waiting.most_held
     held = endpoint.release_held()
     is_asked = False
     for number in held:

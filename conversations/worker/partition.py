@@ -26,7 +26,7 @@ from conversations.protocol.partition_row import decode_decided, decode_partitio
 from conversations.protocol.states import State
 from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE
 from conversations.scheduler import Scheduler
-from conversations.worker.active import Active
+from conversations.worker.active import Active, Lane
 from conversations.worker.context import Context
 from conversations.worker.groups import Groups
 from conversations.worker.letters import Letters
@@ -62,7 +62,7 @@ class Partition:
         self.schedule = Schedule(context.periods.step)
         self.dirty: dict[Active, None] = {}
         """Endpoints whose rows must be written, in the order in which they changed."""
-        self.waiting = Waiting(self.outbox)
+        self.waiting = Waiting(self.outbox, context.settings.limits.held_messages)
         self.groups = Groups(self.outbox, self.work, self)
         self.letters = Letters(number, context, self.outbox, self.progress, self.schedule, self.waiting.fragments)
         unacknowledged = Unacknowledged(context, self.outbox, self.letters.event)
@@ -153,8 +153,11 @@ class Partition:
         """Remove endpoints from memory until ``limit`` are left. Endpoints that are busy or not committed stay, even above the limit."""
         self.groups.forget_large()
         if not self.gone:
-            busy = {*self.groups.changed, *(active.lane for active in self.dirty)}
-            self.actives.make_room(limit, self.groups.leave_memory, busy=busy, committed=committed)
+            self.actives.make_room(limit, self.groups.leave_memory, busy=self._uncommitted, committed=committed)
+
+    def _uncommitted(self) -> set[Lane]:
+        """Return the lanes of groups whose rows must be written with the next transaction."""
+        return {*self.groups.changed, *(active.lane for active in self.dirty)}
 
     # -- work for the next step -------------------------------------------------------------------------
 

@@ -29,8 +29,12 @@ class Residents(dict[bytes, Active]):
         self._left = 0
         """Number of endpoints that stayed in memory when room was last made."""
 
-    def make_room(self, limit: int, leave: Callable[[Lane], None], *, busy: Collection[Lane], committed: bool) -> None:
+    def make_room(
+        self, limit: int, leave: Callable[[Lane], None], *, busy: Callable[[], Collection[Lane]], committed: bool
+    ) -> None:
         """If there are more endpoints than ``limit``, remove idle groups, and call ``leave`` with the lane of each removed group.
+
+        ``busy`` returns the lanes that must stay. It is called only if some must leave.
 
         A group leaves as a whole. Otherwise it could get a second lane, and two of its handlers could run at the same time.
 
@@ -42,7 +46,7 @@ class Residents(dict[bytes, Active]):
         if len(self) <= limit or (not committed and len(self) == self._left):
             return
         lanes: dict[Lane, list[bytes]] = {}
-        stay = {*busy}
+        stay = {*busy()}
         for peer, active in self.items():
             lanes.setdefault(active.lane, []).append(peer)
             if active.exists and active.endpoint.ack_at < 1 << 61:

@@ -190,7 +190,7 @@ def late(partition: Partition, item: Arrival) -> None:
     if envelope.prefix.resends and _is_left_to_sender(partition, item, tombstone):
         return
     numbers = Inbound(tombstone.accepted + 1, Spans(tombstone.missing))
-    if not numbers.late(envelope.seq, partition.context.settings.limits.held_messages):
+    if not numbers.late(envelope.seq, partition.waiting.most_held):
         partition.context.counts.count_duplicate()
         return
     tombstone.hear(numbers.accepted, numbers.missing)
@@ -210,7 +210,7 @@ def _late_error(partition: Partition, item: Arrival, tombstone: rows.Tombstone) 
     """
     envelope = item.envelope
     numbers = Inbound(tombstone.accepted + 1, Spans(tombstone.missing))
-    limit = partition.context.settings.limits.held_messages
+    limit = partition.waiting.most_held
     if envelope.seq <= tombstone.accepted:
         partition.context.counts.count_duplicate()
         return

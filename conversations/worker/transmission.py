@@ -76,6 +76,7 @@ class Transmission:
         "_outbox",
         "_waiting",
         "carried",
+        "fragment_bytes",
         "pieces",
         "refused",
         "successions",
@@ -94,6 +95,8 @@ class Transmission:
         self.successions = successions
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
+        self.fragment_bytes = context.settings.limits.fragment_bytes
+        """The limit ``fragment_bytes``, as a number that compiled code reads directly."""
         self.carried = Carried(outbox)
         self.pieces = Pieces(outbox)
 

@@ -198,10 +198,12 @@ class Fragments:
 class Waiting:
     """The rows of one partition that keep records, and the number of their bytes."""
 
-    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held")
+    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held", "most_held")
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, most_held: int) -> None:
         self._outbox = outbox
+        self.most_held = most_held
+        """The limit ``held_messages`` of a dialog, as a number that compiled code reads directly."""
         self._first = self._next = FIRST_ROW
         self.bytes = 0
         """Bytes of the records in waiting rows."""

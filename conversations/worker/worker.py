@@ -11,6 +11,8 @@ Their requests are carried out under ``context.lock``, between two handlers of a
 * Each call of ``poll`` may change the partitions, because Kafka assigns partitions and takes them away in the middle of the call. So a list
   of partitions or of records is out of date after a call of ``poll``. A new list must be taken from ``assignment``.
 
+**The next step** may begin while the records of this one are on their way to the log (``next_step``).
+
 **A commit** ends in one of five ways:
 
 ==================  ===================================================================================================
@@ -56,28 +58,25 @@ from conversations.errors import (
     StateDamaged,
 )
 from conversations.memory.clock import SystemClock
-from conversations.ports import Clock, Connection, Record, Stores, Unanswered
+from conversations.ports import Clock, Connection, Record, Stores, Unanswered, nothing
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
-from conversations.scheduler import Mark, Scheduler, Threads
+from conversations.scheduler import Scheduler, Threads
 from conversations.service import Service
 from conversations.worker import (
     closing,
     departure,
     dispatch,
     presence,
-    probes,
     refusals,
     rollbacks,
-    routing,
-    transmission,
-    undelivered,
 )  # fmt: skip
 from conversations.worker.assignment import Assignment
 from conversations.worker.condition import Conditions
 from conversations.worker.context import Context
 from conversations.worker.counts import Counts
 from conversations.worker.membership import Membership, Phase
+from conversations.worker.next_step import NextStep
 from conversations.worker.partition import Partition
 from conversations.worker.readiness import Readiness
 from conversations.worker.receipts import Receipts
@@ -143,6 +142,7 @@ class Worker:
         self.readiness = Readiness(settings.periods.unreachable_after)
         self._conditions = Conditions(self.context, self.assignment, self.readiness)
         self.receipts = Receipts(self.context)
+        self._next = NextStep(self.context, self.assignment, self.receipts)
 
     @property
     def settings(self) -> WorkerSettings:
@@ -213,31 +213,20 @@ class Worker:
         """
         if not self.joined and not self._join():
             return 0
-        records: Sequence[Record] = ()
+        read = 0
         try:
-            # Poll. Records stay in the backlog until they are routed: each call of poll may lose partitions.
-            records = self._poll(timeout)
-            self.assignment.keep(records)  # the next call may commit: partitions may be lost, or records read
-            self._advance_restores()
-            records = self.assignment.take_backlog()
-            if self.receipts.wait(records):
-                self._put_back(records)
-                records = ()
-            with self.context.lock:
-                # Route: everything in this step has the same time, and the step's budget limits how much is routed.
-                self.context.begin_step()
-                if self.context.budget.begin() and any(partition.work.ready for partition in self.partitions.values()):
-                    self._put_back(records)  # items that the last step routed and did not handle go first
-                else:
-                    self._put_back(routing.route(self.context, self.partitions, records, self._set_damaged_aside))
-                    self._wake()
-                mark = self._start()
+            read = self._read(timeout)
+            mark = self._next.take()
+            if mark is None:
+                mark = self._next.begin(self._set_damaged_aside)
+                if self._next.is_due:
+                    read += self._read(0.0)  # for the next step, while the handlers of this one run
             # Run: quick handlers have finished when the wait is over. Slow handlers continue during the next steps.
             self.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
             presence.tell_answers(self.context)
             # Close, commit, land.
-            self._commit()
+            self._commit(meanwhile=nothing if self.stopping.is_set() else self._next.work_ahead)
             presence.tell_answers(self.context)  # of lanes that went on until the step was closed
             self._build_anew()
         except InDoubt as doubt:
@@ -247,7 +236,7 @@ class Worker:
             self._set_damaged_aside(damage)
         if self.scheduler.exhausted:  # after the commit, because the next process must know the failed attempts
             raise LogError("too many handlers are past their time limit and cannot be stopped: replace the worker")
-        return len(records)
+        return 0 if self.receipts.until else read
 
     def _join(self) -> bool:
         """Join the group; return False if Kafka cannot be reached now. Then the next step tries again.
@@ -277,9 +266,20 @@ class Worker:
     def busy(self) -> bool:
         """Return True if some work is not finished. The next step continues it."""
         unrouted = self.assignment.restoring or (self.assignment.backlog and not self.receipts.until)
-        return bool(unrouted) or any(partition.is_busy() for partition in self.partitions.values())
+        begun = bool(unrouted) or self._next.is_begun
+        return begun or any(partition.is_busy() for partition in self.partitions.values())
 
     # -- reading ----------------------------------------------------------------------------------------
+
+    def _read(self, timeout: float) -> int:
+        """Poll, and continue the restores; return the number of records that were read.
+
+        Records stay in the backlog until they are routed, because each call of poll may lose partitions, and the restores may commit.
+        """
+        records = self._poll(timeout)
+        self.assignment.keep(records)
+        self._advance_restores()
+        return len(records)
 
     def _poll(self, timeout: float) -> Sequence[Record]:
         """Read records; if there are none, wait until something else must be done.
@@ -289,6 +289,8 @@ class Worker:
         limit = self.settings.batch
         if self.assignment.backlog and not self.receipts.until:
             timeout, limit = 0.0, 1  # only to stay in the group: Kafka removes members that do not poll
+        elif self._next.is_begun:
+            timeout = 0.0
         elif self.busy():
             timeout = min(timeout, BUSY)
         soonest = min((p.next_deadline() for p in self.partitions.values()), default=NEVER)
@@ -296,43 +298,12 @@ class Worker:
         timeout = max(0.0, min(timeout, left / 1_000_000))
         try:
             read = self.context.hear(self.context.connection.poll(timeout, limit, self.settings.limits.step_bytes))
+            self._next.read(len(read))
             self.assignment.keep(read)  # after the poll, because the poll may remove records from the backlog
         except InputLost as error:
             self._set_partition_aside(error.partition, error.why)
         self.readiness.hear(self.context.connection.unanswered())
         return self.assignment.take_backlog()
-
-    def _put_back(self, records: Sequence[Record]) -> None:
-        """Put the records that this step has not routed into the backlog. The next step gets them from there.
-
-        Records of gone partitions are dropped, because the new owners of these partitions read them.
-        """
-        self.assignment.put_back(records)
-        routing.leave(self.partitions, records)
-
-    def _wake(self) -> None:
-        """Handle everything whose time has come: blocked destinations, brakes, deadlines, parked messages and paused queues.
-
-        Blocked destinations are tried again before the handlers of this step run. So delayed envelopes are transmitted before the envelopes
-        of these handlers.
-        """
-        context = self.context
-        context.destinations.try_again(context.now)
-        probes.wake(context.brakes, self.partitions.values(), context.now)
-        for partition in self.partitions.values():
-            partition.wake()
-            if partition.transmission.refused:
-                undelivered.wake(partition)
-            if partition.input.paused:
-                departure.pace(partition)
-        transmission.release_all(partition.transmission for partition in self.partitions.values())
-
-    def _start(self) -> Mark:
-        """Start a run for each lane that has items. Return the mark that counts these runs."""
-        mark = Mark()
-        for partition in self.partitions.values():
-            dispatch.start_ready(partition, mark)
-        return mark
 
     def _check_time_limits(self) -> None:
         """Give up on handlers that are past their time limit. Until such a handler returns, another thread replaces its thread."""
@@ -343,8 +314,10 @@ class Worker:
 
     # -- committing -------------------------------------------------------------------------------------
 
-    def _commit(self, partitions: Sequence[Partition] | None = None) -> None:
+    def _commit(self, partitions: Sequence[Partition] | None = None, meanwhile: Callable[[], None] = nothing) -> None:
         """Close the step of these partitions (by default of all), and commit their flights in one transaction.
+
+        ``meanwhile`` is called while the records are on their way to the log.
 
         Endpoints leave memory only after the commit. Before their rows are committed and landed, the endpoints are only in memory.
         """
@@ -354,7 +327,7 @@ class Worker:
             flying = [partition for partition in chosen if closing.collect(partition)]
             self.context.budget.collected()
         if flying:
-            self._commit_flying(flying)
+            self._commit_flying(flying, meanwhile)
         self.assignment.make_room(chosen, flying)
         self._raise_failure()
 
@@ -365,7 +338,7 @@ class Worker:
                 rollbacks.count(partition, self.context.breakdowns.failure)
             raise self.context.breakdowns.failure
 
-    def _commit_flying(self, flying: list[Partition]) -> None:
+    def _commit_flying(self, flying: list[Partition], meanwhile: Callable[[], None]) -> None:
         """Commit the flights that have departed, land them, and call their notices without the lock.
 
         Handlers continue during the commit, and their requests fill the next flights. A notice may call the application, and the
@@ -376,7 +349,7 @@ class Worker:
             self._phase = Phase.COMMITTING
         self.readiness.begin("committing a step")
         try:
-            flying, checkpoints = self._commit_until_done(flying)
+            flying, checkpoints = self._commit_until_done(flying, meanwhile)
         finally:
             self._phase = before
             self.readiness.end()
@@ -397,7 +370,9 @@ class Worker:
             self.assignment.build_anew(number)
             self.readiness.look(works=False)
 
-    def _commit_until_done(self, flying: list[Partition]) -> tuple[list[Partition], dict[int, int]]:
+    def _commit_until_done(
+        self, flying: list[Partition], meanwhile: Callable[[], None]
+    ) -> tuple[list[Partition], dict[int, int]]:
         """Repeat the commit until it succeeds; return the partitions that were committed, and the checkpoints of their local copies."""
         fences = interrupted = 0
         for _ in range(2 * COMMIT_TRIES):
@@ -409,7 +384,7 @@ class Worker:
             outs = [out for flight in flights.values() for out in flight.outs]
             offsets = {number: flight.queue for number, flight in flights.items()}
             try:
-                return flying, self.context.commit(outs, offsets)
+                return flying, self.context.commit(outs, offsets, meanwhile)
             except Fenced:
                 if self._phase is Phase.GIVING_BACK:
                     raise  # the partitions are lost already
@@ -504,6 +479,7 @@ class Worker:
         The restore waits until the old transaction is committed or aborted. It asks for the group's offset until this offset is stable.
         """
         log.warning("rejoining: %s", error)
+        self._next.forget()
         self.lost(self.assignment.forget_all())
         self._leave()
 

@@ -165,10 +165,12 @@ def test_a_handler_that_returns_while_a_commit_is_under_way_has_had_its_turn(
     (run,) = worker.partitions[0].work.runs
     commit = worker.context.connection.commit
 
-    def slowly(outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def slowly(
+        outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None]
+    ) -> Mapping[int, int]:
         mortal.let_go.set()
         until(lambda: run.done)
-        return commit(outs, offsets)
+        return commit(outs, offsets, meanwhile)
 
     monkeypatch.setattr(worker.context.connection, "commit", slowly)
     mortal.send(Job(n=1))
@@ -185,12 +187,15 @@ def test_a_process_that_lives_has_not_died_of_anything(mortal: MortalService, mo
     real = MemoryConnection.commit
 
     def doubtful(
-        connection: MemoryConnection, outs: Sequence[Produced], offsets: Mapping[int, int]
+        connection: MemoryConnection,
+        outs: Sequence[Produced],
+        offsets: Mapping[int, int],
+        meanwhile: Callable[[], None],
     ) -> Mapping[int, int]:
         if connection.service == "slow" and len(mortal.handled) > len(doubts) and len(doubts) < 8:
             doubts.append(1)
             raise InDoubt("it took too long")
-        return real(connection, outs, offsets)
+        return real(connection, outs, offsets, meanwhile)
 
     monkeypatch.setattr(MemoryConnection, "commit", doubtful)
     until(lambda: len(mortal.handled) == 9 and mortal.row().unclean_starts == 0, worker)

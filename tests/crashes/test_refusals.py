@@ -1,6 +1,6 @@
 """A commit that a destination refuses is made again without it; what handlers did meanwhile belongs to the next one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -23,13 +23,15 @@ def test_what_a_handler_writes_while_a_commit_is_refused_is_committed_later(monk
     commit = worker.context.connection.commit
     refused: list[bool] = []
 
-    def refuse_once(outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def refuse_once(
+        outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None]
+    ) -> Mapping[int, int]:
         if not refused:
             refused.append(True)
             mortal.let_go.set()
             until(lambda: run.done)
             raise DestinationFailed({"conv.other.queue": "it takes nothing"})
-        return commit(outs, offsets)
+        return commit(outs, offsets, meanwhile)
 
     monkeypatch.setattr(worker.context.connection, "commit", refuse_once)
     mortal.send(Job(n=1))

@@ -86,12 +86,15 @@ class Deadly:
             take(partition, record)
 
         def killing(
-            connection: MemoryConnection, outs: Sequence[Produced], offsets: Mapping[int, int]
+            connection: MemoryConnection,
+            outs: Sequence[Produced],
+            offsets: Mapping[int, int],
+            meanwhile: Callable[[], None],
         ) -> Mapping[int, int]:
             if self._taken and connection.service == "slow":
                 self._taken = False
                 raise _Killed
-            return commit(connection, outs, offsets)
+            return commit(connection, outs, offsets, meanwhile)
 
         self._patch.setattr(intake, "take", noticing)
         self._patch.setattr(MemoryConnection, "commit", killing)

@@ -1,6 +1,6 @@
 """Who may commit: the owner of the partition, for what it read as its owner."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -11,7 +11,7 @@ from conversations import Dialog, WorkerSettings
 from conversations.errors import Fenced, LogError
 from conversations.kafka import transactions
 from conversations.kafka.connection import KafkaConnection
-from conversations.ports import ANY_SIZE, Produced, Record
+from conversations.ports import ANY_SIZE, Produced, Record, nothing
 from conversations.stores.rocksdb import RocksStores
 from tests.rules.support.stepped_service import MORTAL, Answer, Ask, Asking, SteppedService, Tally, answer, until
 
@@ -23,9 +23,11 @@ class LastWords(KafkaConnection):
 
     fenced = False
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, int]:
         try:
-            return super().commit(outs, offsets)
+            return super().commit(outs, offsets, meanwhile)
         except Fenced:
             self.fenced = True
             raise

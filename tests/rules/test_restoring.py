@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported at
 from conversations.config import Kafka
 from conversations.kafka.clients import describe_topics
 from conversations.kafka.search import Search
+from conversations.ports import nothing
 from conversations.protocol import rows
 from conversations.protocol.topics import QUEUE
 from conversations.stores.rocksdb import RocksStores
@@ -73,7 +74,7 @@ def test_a_restore_knows_the_groups_offset_before_it_takes_the_end(kafka: Kafka,
     member.connection.commit([member.state(b"a", b"1")], {0: 1})
     transactions = member.connection._transactions
     assert transactions is not None
-    transactions._fill([member.state(b"a", b"2")], {0: 2}, Search(1))
+    transactions._fill([member.state(b"a", b"2")], {0: 2}, Search(1), nothing)
     restore = member.connection.restore(0, None)
     for _ in range(5):
         assert not restore.advance(100).done

@@ -7,7 +7,7 @@ desk writes its envelopes with a later minor version of the schema, which has on
 import copy
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,7 +16,7 @@ from conversations import Contract, Dialog, Kafka, Service, message_type, schema
 from conversations.kafka.appending import append
 from conversations.kafka.catalog import schema_record
 from conversations.kafka.connection import KafkaConnection
-from conversations.ports import Produced
+from conversations.ports import Produced, nothing
 from conversations.protocol.envelope import decode
 from conversations.protocol.envelope_avro import to_fields
 from conversations.protocol.registry import Schema
@@ -118,8 +118,13 @@ def _in_later_schema(out: Produced) -> Produced:
 _commit = KafkaConnection.commit
 
 
-def _commit_later(self: KafkaConnection, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
-    return _commit(self, [_in_later_schema(out) for out in outs], offsets)
+def _commit_later(
+    self: KafkaConnection,
+    outs: Sequence[Produced],
+    offsets: Mapping[int, int],
+    meanwhile: Callable[[], None] = nothing,
+) -> Mapping[int, int]:
+    return _commit(self, [_in_later_schema(out) for out in outs], offsets, meanwhile)
 
 
 if RELEASE == 2:

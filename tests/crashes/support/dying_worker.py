@@ -21,7 +21,7 @@ from conversations import Kafka, WorkerSettings
 from conversations.headers import read_headers
 from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.restore import KafkaRestore
-from conversations.ports import Listener, Produced, Restored
+from conversations.ports import Listener, Produced, Restored, nothing
 from conversations.protocol import rows
 from conversations.stores.rocksdb import RocksStore, RocksStores
 from conversations.worker import Worker, intake
@@ -42,7 +42,9 @@ class Mortal(KafkaConnection):
         restore.advance = Slow(restore, self.orders).advance  # type: ignore[method-assign]  # only in this process
         return restore
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, int]:
         point = "revoking" if self._revoking else "committing" if _work(outs) else "starting"
         transactions = self._transactions
         assert transactions is not None
@@ -55,7 +57,7 @@ class Mortal(KafkaConnection):
         transactions._decide = open_transaction  # type: ignore[method-assign]
         die_if_told(self.orders, f"{point}-before")
         try:
-            return super().commit(outs, offsets)
+            return super().commit(outs, offsets, meanwhile)
         finally:
             transactions._decide = decide  # type: ignore[method-assign]
             die_if_told(self.orders, f"{point}-after")
@@ -89,10 +91,15 @@ class Deadly:
             deadly._taken = deadly._taken or deadly._body in record.value().replace(b" ", b"")
             deadly._take(partition, record)
 
-        def commit(connection: Mortal, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        def commit(
+            connection: Mortal,
+            outs: Sequence[Produced],
+            offsets: Mapping[int, int],
+            meanwhile: Callable[[], None] = nothing,
+        ) -> Mapping[int, int]:
             if deadly._point == "commit" and deadly._taken:
                 deadly._end()
-            return deadly._commit(connection, outs, offsets)
+            return deadly._commit(connection, outs, offsets, meanwhile)
 
         seams: list[tuple[Any, str, Any]] = [
             (intake, "read_headers", read),

@@ -41,12 +41,22 @@ class World:
         return sim
 
     def _settings(self) -> WorkerSettings | None:
-        """In every fourth world, nearly all messages go in fragments. In half of these, a step transmits about two fragments."""
-        chance = Random(self.seed * 31 + 3).random()
-        if chance >= 0.25:
+        """In every fourth world, nearly all messages go in fragments. In half of these, a step transmits about two fragments.
+
+        In every second world, a step reads at most a few records, so that workers work ahead.
+        """
+        chance, batch = Random(self.seed * 31 + 3).random(), Random(self.seed * 37 + 5).choice([0, 0, 0, 2, 3, 5])
+        if chance >= 0.25 and not batch:
             return None
-        limits = Limits(fragment_bytes=12, body_bytes=90_000, flow_bytes=400 if chance < 0.125 else Limits.flow_bytes)
-        return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=limits)
+        flow = 400 if chance < 0.125 else Limits.flow_bytes
+        limits = Limits(fragment_bytes=12, body_bytes=90_000, flow_bytes=flow) if chance < 0.25 else Limits()
+        return WorkerSettings(
+            batch=batch or WorkerSettings.batch,
+            patience=timedelta(0),
+            revocation=timedelta(0),
+            deaths=1_000_000,
+            limits=limits,
+        )
 
     def at_least(self, *, workers: int = 1, **rates: float) -> "World":
         """Raise some fault rates and the number of workers to at least these values, and return the world. For scenarios about these faults."""

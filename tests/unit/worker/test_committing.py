@@ -1,6 +1,6 @@
 """A worker whose commit gets no answer says so while it waits, and does not call itself ready."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from conversations.errors import Interrupted
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
-from conversations.ports import Produced
+from conversations.ports import Produced, nothing
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from tests.support.waiting import until
@@ -25,13 +25,15 @@ def test_a_worker_whose_commit_is_not_answered_is_not_ready() -> None:
     ready: list[bool] = []
 
     class Silent(MemoryConnection):
-        def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        def commit(
+            self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+        ) -> Mapping[int, int]:
             if len(said) < 2:
                 worker.ready.set()  # as it is of a worker that works
                 said.append(until(lambda: worker.condition()["kafka"], "it is noticed", seconds=30))
                 raise Interrupted("the records were not taken in time")
             ready.append(worker.ready.is_set())
-            return super().commit(outs, offsets)
+            return super().commit(outs, offsets, meanwhile)
 
     settings = WorkerSettings(periods=replace(Periods(), unreachable_after=SECOND // 100))
     worker = Worker(Service("s"), lambda: Silent(broker, "s"), MemoryStores(), settings=settings)

@@ -113,5 +113,5 @@ def test_what_was_read_of_a_partition_is_forgotten_with_it() -> None:
     worker.assignment.keep([record])
     worker.lost([0])
     assert worker.assignment.backlog == []
-    worker._put_back([record])  # as when its copy was found damaged in the middle of a step
+    worker.assignment.put_back([record])  # as when its copy was found damaged in the middle of a step
     assert worker.assignment.backlog == []

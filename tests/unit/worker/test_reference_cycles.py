@@ -18,7 +18,7 @@ from conversations.scheduler import Run, Steps
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from conversations.worker.active import Arrival
-from tests.support.waiting import until
+from tests.support.waiting import step_until, until
 
 WARM, MESSAGES = 200, 2_000
 LEFT = Run, Call, Draft, Dialog, Arrival
@@ -51,7 +51,7 @@ def test_no_cycle_is_left_for_each_message(kind: str) -> None:
         gc.collect()
         gc.disable()
         fill(broker, MESSAGES, MESSAGES)  # each message is a run of its own
-        until(lambda: worker.step() or worker.counts.handled == WARM + MESSAGES, "all are handled", pause=0)
+        step_until(lambda: worker.counts.handled == WARM + MESSAGES and not worker.busy(), worker, seconds=90)
         left = sum(isinstance(it, LEFT) for it in gc.get_objects())
         assert left < MESSAGES / 4
     finally:

@@ -14,7 +14,7 @@ from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import ManualClock, SystemClock
 from conversations.memory.connection import MemoryConnection
-from conversations.ports import Produced
+from conversations.ports import Produced, nothing
 from conversations.protocol.envelope import Kind, decode
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
@@ -49,14 +49,16 @@ class RefusingConnection(MemoryConnection):
         super().__init__(overlapping.broker, "worker")
         self._overlapping = overlapping
 
-    def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+    def commit(
+        self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+    ) -> Mapping[int, int]:
         overlapping = self._overlapping
         if not overlapping.refused and any(out[0] == overlapping.queue and number_of(out) == 1 for out in outs):
             overlapping.refused = True
             overlapping.committing.set()
             overlapping.await_handled(3)
             raise DestinationFailed({overlapping.queue: "no room for a moment"})
-        return super().commit(outs, offsets)
+        return super().commit(outs, offsets, meanwhile)
 
 
 def number_of(out: Produced) -> int:

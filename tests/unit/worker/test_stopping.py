@@ -1,6 +1,6 @@
 """A worker that is told to stop while Kafka takes no commit ends all the same."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
@@ -10,7 +10,7 @@ from conversations.errors import Interrupted
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
-from conversations.ports import Produced
+from conversations.ports import Produced, nothing
 from conversations.stores.memory import MemoryStores
 from conversations.worker import Worker
 from conversations.worker import worker as worker_module
@@ -24,7 +24,9 @@ def test_a_worker_that_was_told_to_stop_does_not_try_to_commit_for_ever(monkeypa
     tries: list[int] = []
 
     class CutOff(MemoryConnection):
-        def commit(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> Mapping[int, int]:
+        def commit(
+            self, outs: Sequence[Produced], offsets: Mapping[int, int], meanwhile: Callable[[], None] = nothing
+        ) -> Mapping[int, int]:
             tries.append(len(outs))
             worker.stop()
             raise Interrupted("the records were not taken in time")

@@ -1,0 +1,123 @@
+"""The next step of a worker: its records are routed, and its runs are started. Under load it begins while the last step is being committed.
+
+    records are read --> backlog --begin: route, wake, start--> runs --> the step waits for them, and commits
+                                     ^
+                                     '-- work_ahead: while the records of the step before are on their way to the log
+
+**Working ahead.** A commit takes as long as a third of the work before it, and only waits meanwhile. So while records come faster than the
+steps take them, the next step begins as soon as the records of this one are on their way (``ports.Connection.commit``). Its handlers run
+while the worker waits for the log. The outbox keeps the two steps apart, as it does for handlers that run longer than their step. Four rules:
+
+* Nothing begins ahead in a commit that opens or closes partitions, while a record is suspect or searched for, or when the worker stops.
+* Nothing begins ahead for a few records: a request waits for its own commit only, and not for the work of others.
+* The connection is in the middle of a commit. So the routing polls nothing and commits nothing, and damaged rows that it finds are reported
+  after the commit.
+* A step that is begun and not committed is unfinished work (``is_begun``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from conversations.errors import StateDamaged
+from conversations.ports import Record
+from conversations.scheduler import Mark
+from conversations.worker import departure, dispatch, probes, routing, transmission, undelivered
+from conversations.worker.assignment import Assignment
+from conversations.worker.context import Context
+from conversations.worker.receipts import Receipts
+
+
+class NextStep:
+    """Begins the steps of one worker."""
+
+    __slots__ = ("_assignment", "_context", "_is_full", "_mark", "_receipts")
+
+    def __init__(self, context: Context, assignment: Assignment, receipts: Receipts) -> None:
+        self._context, self._assignment, self._receipts = context, assignment, receipts
+        self._is_full = False
+        self._mark: Mark | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """True if the step was begun ahead, and is not committed."""
+        return self._mark is not None
+
+    @property
+    def is_due(self) -> bool:
+        """True if the last poll returned as many records as a step takes. Then more are there, and are read for working ahead."""
+        return self._is_full
+
+    def read(self, count: int) -> None:
+        """Note the number of records that a poll returned."""
+        self._is_full = count >= self._context.settings.batch
+
+    def take(self) -> Mark | None:
+        """Return the mark that counts the runs of the step, if it was begun ahead. Then the step after it is the next one."""
+        mark, self._mark = self._mark, None
+        return mark
+
+    def forget(self) -> None:
+        """Forget the step that was begun ahead, because everything in memory is forgotten."""
+        self._mark = None
+
+    def work_ahead(self) -> None:
+        """Begin the step while the records of the last one are on their way to the log, if there are many records, and nothing is suspect."""
+        is_due = self._is_full and self._mark is None and self._assignment.backlog and not self._assignment.restoring
+        if not is_due or not self._context.breakdowns.is_quiet:
+            return
+        if any(partition.work.suspicion is not None for partition in self._assignment.partitions.values()):
+            return
+        self._mark = self.begin(self._context.breakdowns.fail)
+
+    def begin(self, damaged: Callable[[StateDamaged], None]) -> Mark:
+        """Route the records of the backlog, and start the runs. Return the mark that counts the runs.
+
+        Everything in a step has the same time, and the step's budget limits how much is routed. ``damaged`` is called if the rows of a partition
+        are damaged.
+        """
+        records: Sequence[Record] = self._assignment.take_backlog()
+        if self._receipts.wait(records):
+            self._put_back(records)
+            records = ()
+        with self._context.lock:
+            self._context.begin_step()
+            partitions = self._assignment.partitions
+            if self._context.budget.begin() and any(partition.work.ready for partition in partitions.values()):
+                self._put_back(records)  # items that the last step routed and did not handle go first
+            else:
+                self._put_back(routing.route(self._context, partitions, records, damaged))
+                self._wake()
+            return self._start()
+
+    def _put_back(self, records: Sequence[Record]) -> None:
+        """Put the records that this step has not routed into the backlog. The step after it gets them from there.
+
+        Records of gone partitions are dropped, because the new owners of these partitions read them.
+        """
+        self._assignment.put_back(records)
+        routing.leave(self._assignment.partitions, records)
+
+    def _wake(self) -> None:
+        """Handle everything whose time has come: blocked destinations, brakes, deadlines, parked messages and paused queues.
+
+        Blocked destinations are tried again before the handlers of this step run. So delayed envelopes are transmitted before the envelopes
+        of these handlers.
+        """
+        context, partitions = self._context, self._assignment.partitions
+        context.destinations.try_again(context.now)
+        probes.wake(context.brakes, partitions.values(), context.now)
+        for partition in partitions.values():
+            partition.wake()
+            if partition.transmission.refused:
+                undelivered.wake(partition)
+            if partition.input.paused:
+                departure.pace(partition)
+        transmission.release_all(partition.transmission for partition in partitions.values())
+
+    def _start(self) -> Mark:
+        """Start a run for each lane that has items. Return the mark that counts these runs."""
+        mark = Mark()
+        for partition in self._assignment.partitions.values():
+            dispatch.start_ready(partition, mark)
+        return mark
