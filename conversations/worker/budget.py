@@ -25,6 +25,7 @@ class Budget:
         "_asked",
         "_begun",
         "_clock",
+        "_departed",
         "_flow",
         "_late",
         "_left",
@@ -43,6 +44,7 @@ class Budget:
         self._left = False
         self.written = 0
         """Bytes of rows and records in the transaction that is being filled."""
+        self._departed = 0
 
     def begin(self) -> bool:
         """Begin a step; return True if the last step ran out of its budget before its lanes were done."""
@@ -68,7 +70,13 @@ class Budget:
 
     def collected(self) -> None:
         """Reset the bytes, because the transaction is closed and the next one is empty."""
+        self._departed = self.written
         self.written = self._transmitted = 0
+
+    @property
+    def has_room_ahead(self) -> bool:
+        """True if the transaction that was closed last has few bytes, so that the next one may be filled while it is in memory."""
+        return 2 * self._departed <= self._size
 
     def is_spent(self) -> bool:
         """Return True if this step must start no further item."""

@@ -5,11 +5,12 @@
                                      '-- work_ahead: while the records of the step before are on their way to the log
 
 **Working ahead.** A commit takes as long as a third of the work before it, and only waits meanwhile. So while records come faster than the
-steps take them, the next step begins as soon as the records of this one are on their way (``ports.Connection.commit``). Its handlers run
-while the worker waits for the log. The outbox keeps the two steps apart, as it does for handlers that run longer than their step. Four rules:
+steps take them, or parked records wait for the next step, that step begins as soon as the records of this one are on their way (``ports.Connection.commit``). Its handlers run
+while the worker waits for the log. The outbox keeps the two steps apart, as it does for handlers that run longer than their step. Five rules:
 
 * Nothing begins ahead in a commit that opens or closes partitions, while a record is suspect or searched for, or when the worker stops.
 * Nothing begins ahead for a few records: a request waits for its own commit only, and not for the work of others.
+* Nothing begins ahead of a transaction with many bytes, so that two of them never fill the memory.
 * The connection is in the middle of a commit. So the routing polls nothing and commits nothing, and damaged rows that it finds are reported
   after the commit.
 * A step that is begun and not committed is unfinished work (``is_begun``).
@@ -22,19 +23,22 @@ from collections.abc import Callable, Sequence
 from conversations.errors import StateDamaged
 from conversations.ports import Record
 from conversations.scheduler import Mark
-from conversations.worker import departure, dispatch, probes, routing, transmission, undelivered
+from conversations.worker import departure, probes, routing, transmission, undelivered
 from conversations.worker.assignment import Assignment
 from conversations.worker.context import Context
+from conversations.worker.partition import Partition
 from conversations.worker.receipts import Receipts
 
 
 class NextStep:
-    """Begins the steps of one worker."""
+    """Begins the steps of one worker. ``start`` starts a run for each lane of a partition that has items, and counts it in a mark."""
 
-    __slots__ = ("_assignment", "_context", "_is_full", "_mark", "_receipts")
+    __slots__ = ("_assignment", "_context", "_is_full", "_mark", "_receipts", "_start")
 
-    def __init__(self, context: Context, assignment: Assignment, receipts: Receipts) -> None:
-        self._context, self._assignment, self._receipts = context, assignment, receipts
+    def __init__(
+        self, context: Context, assignment: Assignment, receipts: Receipts, start: Callable[[Partition, Mark], None]
+    ) -> None:
+        self._context, self._assignment, self._receipts, self._start = context, assignment, receipts, start
         self._is_full = False
         self._mark: Mark | None = None
 
@@ -62,13 +66,19 @@ class NextStep:
         self._mark = None
 
     def work_ahead(self) -> None:
-        """Begin the step while the records of the last one are on their way to the log, if there are many records, and nothing is suspect."""
-        is_due = self._is_full and self._mark is None and self._assignment.backlog and not self._assignment.restoring
-        if not is_due or not self._context.breakdowns.is_quiet:
-            return
-        if any(partition.work.suspicion is not None for partition in self._assignment.partitions.values()):
-            return
-        self._mark = self.begin(self._context.breakdowns.fail)
+        """Begin the step while the records of the last one are on their way to the log, if there is much to do, and nothing is suspect."""
+        if self._mark is None and self._has_much() and self._may_begin():
+            self._mark = self.begin(self._context.breakdowns.fail)
+
+    def _has_much(self) -> bool:
+        """Return True if records come faster than the steps take them, or if parked records wait for the next step."""
+        is_draining = any(partition.parking.is_draining for partition in self._assignment.partitions.values())
+        return is_draining or (self._is_full and bool(self._assignment.backlog))
+
+    def _may_begin(self) -> bool:
+        partitions = self._assignment.partitions.values()
+        is_quiet = self._context.breakdowns.is_quiet and not self._assignment.restoring
+        return is_quiet and self._context.budget.has_room_ahead and all(it.work.suspicion is None for it in partitions)
 
     def begin(self, damaged: Callable[[StateDamaged], None]) -> Mark:
         """Route the records of the backlog, and start the runs. Return the mark that counts the runs.
@@ -88,7 +98,10 @@ class NextStep:
             else:
                 self._put_back(routing.route(self._context, partitions, records, damaged))
                 self._wake()
-            return self._start()
+            mark = Mark()
+            for partition in partitions.values():
+                self._start(partition, mark)
+            return mark
 
     def _put_back(self, records: Sequence[Record]) -> None:
         """Put the records that this step has not routed into the backlog. The step after it gets them from there.
@@ -114,10 +127,3 @@ class NextStep:
             if partition.input.paused:
                 departure.pace(partition)
         transmission.release_all(partition.transmission for partition in partitions.values())
-
-    def _start(self) -> Mark:
-        """Start a run for each lane that has items. Return the mark that counts these runs."""
-        mark = Mark()
-        for partition in self._assignment.partitions.values():
-            dispatch.start_ready(partition, mark)
-        return mark

@@ -142,7 +142,7 @@ class Worker:
         self.readiness = Readiness(settings.periods.unreachable_after)
         self._conditions = Conditions(self.context, self.assignment, self.readiness)
         self.receipts = Receipts(self.context)
-        self._next = NextStep(self.context, self.assignment, self.receipts)
+        self._next = NextStep(self.context, self.assignment, self.receipts, dispatch.start_ready)
 
     @property
     def settings(self) -> WorkerSettings:

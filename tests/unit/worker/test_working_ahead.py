@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.in_memory import ORDER, ORDERS, PARTITIONS, fill
-from conversations import Dialog, Service, WorkerSettings
+from conversations import Dialog, PoisonPolicy, Service, WorkerSettings
 from conversations.errors import InDoubt, Interrupted, StateDamaged
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
@@ -41,35 +41,43 @@ class Observed(MemoryConnection):
         answers = sum(out[0] == ANSWERS for out in outs)
         if answers or scene.answered > before:
             scene.commits.append((answers, scene.answered - before))
-        if answers and scene.failures:
-            raise scene.failures.pop(0)
+        if answers and scene.refusals:
+            raise scene.refusals.pop(0)
         return super().commit(outs, offsets)
 
 
 class Scene:
     """A service that answers each message, and a worker of it that is stepped by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, batch: int = BATCH, failures: int = 0) -> None:
+        """Make the scene. ``batch`` records are a step, and the first ``failures`` calls of the handler fail."""
+        self._batch, self._failures = batch, failures
         self.broker = MemoryBroker(SystemClock())
         for name in ("asking", "answering"):
             self.broker.create_service(name, PARTITIONS)
         self.answered = 0
         self.commits: list[tuple[int, int]] = []
         """For each commit: the answers in it, and the handlers that ran meanwhile."""
-        self.failures: list[Exception] = []
+        self.refusals: list[Exception] = []
+        """Failures of the next commits with answers."""
         self.stores = MemoryStores()
         self.worker = self._worker()
         until(lambda: self.worker.step() or len(self.worker.partitions) == PARTITIONS, "all is open", pause=0)
 
     def _worker(self) -> Worker:
-        service: Service[Any] = Service("answering", accepts=[ORDERS])
+        service: Service[Any] = Service(
+            "answering", accepts=[ORDERS], poison=[PoisonPolicy(delays=[timedelta(milliseconds=1)])]
+        )
 
         @service.on(ORDER)
         def answer(body: bytes, dialog: Dialog[Any]) -> None:
+            if self._failures:
+                self._failures -= 1
+                raise ValueError("the first time")
             self.answered += 1
             dialog.send(body)
 
-        settings = WorkerSettings(batch=BATCH, hold=timedelta(0), revocation=timedelta(0))
+        settings = WorkerSettings(batch=self._batch, hold=timedelta(0), revocation=timedelta(0))
         return Worker(service, lambda: Observed(self.broker, self), self.stores, settings=settings, scheduler=Inline())
 
     def numbers(self) -> dict[bytes, list[int]]:
@@ -115,6 +123,17 @@ def test_a_few_records_are_not_worked_on_ahead(scene: Scene) -> None:
     assert scene.commits == [(BATCH - 1, 0)]
 
 
+def test_parked_records_are_worked_on_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long queue behind a failed message is handled in slices. Nothing has to be read for them."""
+    monkeypatch.setattr("conversations.worker.parking.SLICE", 3)
+    scene = Scene(batch=1_000, failures=1)
+    fill(scene.broker, 3 * BATCH, 1)
+    step_until(lambda: scene.numbers() and not scene.worker.busy(), scene.worker, seconds=90)
+    assert scene.commits == [(3, 3)] * 4 + [(3, 0)]
+    scene.check(3 * BATCH)
+    scene.worker.close()
+
+
 def test_a_step_that_is_begun_and_not_committed_is_unfinished_work(scene: Scene) -> None:
     fill(scene.broker, 2 * BATCH, DIALOGS)
     scene.worker.step()
@@ -126,7 +145,7 @@ def test_a_step_that_is_begun_and_not_committed_is_unfinished_work(scene: Scene)
 
 def test_a_commit_that_is_repeated_has_nothing_of_the_next_step(scene: Scene) -> None:
     fill(scene.broker, 3 * BATCH, DIALOGS)
-    scene.failures = [Interrupted("for a moment"), Interrupted("for another")]
+    scene.refusals = [Interrupted("for a moment"), Interrupted("for another")]
     scene.rest()
     assert scene.commits == [(BATCH, BATCH), (BATCH, 0), (BATCH, 0), (BATCH, BATCH), (BATCH, 0)]
     scene.check(3 * BATCH)
@@ -135,7 +154,7 @@ def test_a_commit_that_is_repeated_has_nothing_of_the_next_step(scene: Scene) ->
 def test_after_a_commit_in_doubt_the_next_step_is_forgotten_too(scene: Scene) -> None:
     """Everything in memory is forgotten, and the worker begins again from its committed rows."""
     fill(scene.broker, 3 * BATCH, DIALOGS)
-    scene.failures = [InDoubt("the answer was lost")]
+    scene.refusals = [InDoubt("the answer was lost")]
     step_until(lambda: sum(map(len, scene.numbers().values())) == 3 * BATCH, scene.worker, seconds=90)
     assert scene.answered == 5 * BATCH  # ten of them were never committed
     scene.check(3 * BATCH)
