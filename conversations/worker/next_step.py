@@ -61,10 +61,6 @@ class NextStep:
         mark, self._mark = self._mark, None
         return mark
 
-    def forget(self) -> None:
-        """Forget the step that was begun ahead, because everything in memory is forgotten."""
-        self._mark = None
-
     def work_ahead(self) -> None:
         """Begin the step while the records of the last one are on their way to the log, if there is much to do, and nothing is suspect."""
         if self._mark is None and self._has_much() and self._may_begin():

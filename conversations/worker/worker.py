@@ -479,7 +479,6 @@ class Worker:
         The restore waits until the old transaction is committed or aborted. It asks for the group's offset until this offset is stable.
         """
         log.warning("rejoining: %s", error)
-        self._next.forget()
         self.lost(self.assignment.forget_all())
         self._leave()
 

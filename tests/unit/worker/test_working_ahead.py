@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bench.in_memory import ORDER, ORDERS, PARTITIONS, fill
-from conversations import Dialog, PoisonPolicy, Service, WorkerSettings
+from conversations import Dialog, Limits, PoisonPolicy, Service, WorkerSettings
 from conversations.errors import InDoubt, Interrupted, StateDamaged
 from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
@@ -49,9 +49,9 @@ class Observed(MemoryConnection):
 class Scene:
     """A service that answers each message, and a worker of it that is stepped by hand."""
 
-    def __init__(self, batch: int = BATCH, failures: int = 0) -> None:
-        """Make the scene. ``batch`` records are a step, and the first ``failures`` calls of the handler fail."""
-        self._batch, self._failures = batch, failures
+    def __init__(self, batch: int = BATCH, failures: int = 0, step_bytes: int = Limits.step_bytes) -> None:
+        """Make the scene. A step has ``batch`` records and ``step_bytes`` bytes, and the first ``failures`` calls of the handler fail."""
+        self._batch, self._failures, self._limits = batch, failures, Limits(step_bytes=step_bytes)
         self.broker = MemoryBroker(SystemClock())
         for name in ("asking", "answering"):
             self.broker.create_service(name, PARTITIONS)
@@ -77,7 +77,7 @@ class Scene:
             self.answered += 1
             dialog.send(body)
 
-        settings = WorkerSettings(batch=self._batch, hold=timedelta(0), revocation=timedelta(0))
+        settings = WorkerSettings(batch=self._batch, hold=timedelta(0), revocation=timedelta(0), limits=self._limits)
         return Worker(service, lambda: Observed(self.broker, self), self.stores, settings=settings, scheduler=Inline())
 
     def numbers(self) -> dict[bytes, list[int]]:
@@ -118,9 +118,19 @@ def test_the_next_step_begins_while_the_records_of_this_one_are_on_their_way(sce
 
 def test_a_few_records_are_not_worked_on_ahead(scene: Scene) -> None:
     """A request waits for its own commit only, and not for the work of others."""
-    fill(scene.broker, BATCH - 1, DIALOGS)
+    fill(scene.broker, 4 * BATCH - 1, DIALOGS)
     scene.rest()
-    assert scene.commits == [(BATCH - 1, 0)]
+    assert scene.commits == [(BATCH, BATCH), (BATCH, BATCH), (BATCH, 0), (BATCH - 1, 0)]
+
+
+def test_nothing_begins_ahead_of_a_transaction_with_many_bytes() -> None:
+    """Two such transactions would fill the memory."""
+    scene = Scene(step_bytes=3_000)
+    fill(scene.broker, 2 * BATCH, DIALOGS)
+    scene.rest()
+    assert scene.commits == [(BATCH, 0), (BATCH, 0)]
+    scene.check(2 * BATCH)
+    scene.worker.close()
 
 
 def test_parked_records_are_worked_on_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
