@@ -1363,4 +1363,32 @@ MUTATIONS = (
         "588-an-abandoned-run-keeps-its-calls",
         "tests/unit/worker/test_reference_cycles.py::test_a_run_whose_handler_ran_too_long_lets_go_of_its_calls",
     ),
+    Mutation(
+        "589-a-repeated-commit-begins-another-step",
+        "tests/unit/worker/test_working_ahead.py::test_a_commit_that_is_repeated_has_nothing_of_the_next_step",
+    ),
+    Mutation(
+        "590-a-step-that-is-begun-is-finished-work",
+        "tests/unit/worker/test_working_ahead.py::test_a_step_that_is_begun_and_not_committed_is_unfinished_work",
+    ),
+    Mutation(
+        "591-suspects-are-worked-on-ahead",
+        "tests/unit/worker/test_working_ahead.py::test_under_suspicion_nothing_is_worked_on_ahead",
+    ),
+    Mutation(
+        "592-a-worker-that-stops-works-ahead",
+        "tests/unit/worker/test_working_ahead.py::test_a_worker_that_stops_begins_nothing_ahead",
+    ),
+    Mutation(
+        "593-a-few-records-are-worked-on-ahead",
+        "tests/unit/worker/test_working_ahead.py::test_a_few_records_are_not_worked_on_ahead",
+    ),
+    Mutation(
+        "594-large-transactions-are-worked-on-beside",
+        "tests/unit/worker/test_working_ahead.py::test_nothing_begins_ahead_of_a_transaction_with_many_bytes",
+    ),
+    Mutation(
+        "595-damage-that-is-found-ahead-is-not-reported",
+        "tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit",
+    ),
 )
