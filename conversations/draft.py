@@ -17,11 +17,12 @@ from conversations.handlers import Side
 from conversations.pool import PooledMessages
 from conversations.protocol import admission
 from conversations.protocol.codes import END_REFUSED
-from conversations.protocol.command import TRIGGERS, Begin, EndWithError, Reuse, Send, SetTimer, Verb
+from conversations.protocol.command import TRIGGERS, Begin, EndWithError, Reuse, SetTimer, Verb
 from conversations.protocol.contract import Contract
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope
 from conversations.protocol.publications import Publication, Publications
+from conversations.protocol.send import Send
 from conversations.protocol.states import TRANSITIONS, State, refuse
 from conversations.unrelated_dialogs import AROUND, Apart, take_room
 
@@ -195,7 +196,7 @@ class Draft:
             raise RetryLater(CLOGGED, admission.clogged(party.endpoint.peer))
         if self.apart is not None:
             take_room(self.apart, party.identity, len(codec.run) + len(data))
-        self.ask(party, Send(codec.name, codec.content_type, data))
+        self.ask(party, Send(codec.name, codec.content_type, data, codec.run))
 
     def ask(self, party: Party, verb: Verb, at: int = 0) -> None:
         """Note one request. If the request has a duration, the duration begins at the time ``at``.

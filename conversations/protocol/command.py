@@ -28,6 +28,7 @@ from conversations.protocol.command_fields import (
 from conversations.protocol.fragments import cut
 from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS, PIECE_BYTES
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry, Schema
+from conversations.protocol.send import Send
 from conversations.protocol.states import Trigger
 from conversations.protocol.topics import COMMANDS, DECISIONS, key_in
 
@@ -79,15 +80,6 @@ class Begin:
     contract: str
     lifetime: int = 0
     target_key: str = ""
-
-
-@dataclass(slots=True)
-class Send:
-    """Send one message. Its body is encoded as its message type requires."""
-
-    message_type: str
-    content_type: str
-    body: bytes
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ from conversations.protocol.command import (
     EndWithError,
     Operation,
     Resend,
-    Send,
     SetTimer,
     Verb,
     aged,
@@ -33,6 +32,7 @@ from conversations.protocol.envelope import (
 )
 from conversations.protocol.fragments import cut
 from conversations.protocol.limits import OPERATIONS
+from conversations.protocol.send import Send
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.times import later
@@ -101,7 +101,7 @@ def send_message(partition: Partition, active: Active, verb: Send) -> None:
     """Transmit a message, in fragments if its body is larger than one record may carry."""
     size, body = partition.transmission.fragment_bytes, verb.body
     if len(body) <= size:
-        send(partition, active, message_run(verb.message_type, verb.content_type), body)
+        send(partition, active, verb.run or message_run(verb.message_type, verb.content_type), body)
         return
     if partition.pieces.at_hand is not None and referring.refer(partition, active, verb):
         return

@@ -110,7 +110,7 @@ ODD: Any = 7
     "wrong",
     [
         {"key": 7}, {"key": "\ud800"}, {"issued_at": 1 << 63}, {"issued_at": True}, {"from_initiator": 1}, {"command_id": b"c" * 17},
-        {"operations": (Send("a", "b", ODD),)}, {"operations": (Piece(1 << 31, 0, b""),)}, {"operations": (EndWithError(ODD * "7", ""),)},
+        {"operations": (Piece(0, 1, ODD),)}, {"operations": (Piece(1 << 31, 0, b""),)}, {"operations": (EndWithError(ODD * "7", ""),)},
         {"operations": (Resolve("NOBODY", 0, 0, "RETRY"),)}, {"operations": ("End",)}, {"operations": (Switch(ODD),)},
         {"operations": (SetTimer(0.5 * ODD),)},
     ],
