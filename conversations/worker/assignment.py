@@ -65,6 +65,10 @@ class Assignment:
         """True if at least one partition is open, and none is being restored."""
         return bool(self.partitions) and not self._restoring
 
+    def has(self, number: int) -> bool:
+        """Return True if a partition is open, or is being restored."""
+        return number in self.partitions or number in self._restoring
+
     # -- records that are not yet routed ------------------------------------------------------------------------
 
     def keep(self, records: Iterable[Record]) -> None:

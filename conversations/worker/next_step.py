@@ -6,9 +6,10 @@
 
 **Working ahead.** A commit takes as long as a third of the work before it, and only waits meanwhile. So while records come faster than the
 steps take them, or parked records wait for the next step, that step begins as soon as the records of this one are on their way (``ports.Connection.commit``). Its handlers run
-while the worker waits for the log. The outbox keeps the two steps apart, as it does for handlers that run longer than their step. Five rules:
+while the worker waits for the log. The outbox keeps the two steps apart, as it does for handlers that run longer than their step. Six rules:
 
 * Nothing begins ahead in a commit that opens or closes partitions, while a record is suspect or searched for, or when the worker stops.
+* Nothing begins ahead while envelopes are delayed. If their topic refused them again, those of two steps would change places.
 * Nothing begins ahead for a few records: a request waits for its own commit only, and not for the work of others.
 * Nothing begins ahead of a transaction with many bytes, so that two of them never fill the memory.
 * The connection is in the middle of a commit. So the routing polls nothing and commits nothing, and damaged rows that it finds are reported
@@ -33,7 +34,7 @@ from conversations.worker.receipts import Receipts
 class NextStep:
     """Begins the steps of one worker. ``start`` starts a run for each lane of a partition that has items, and counts it in a mark."""
 
-    __slots__ = ("_assignment", "_context", "_is_full", "_mark", "_receipts", "_start")
+    __slots__ = ("_assignment", "_context", "_damaged", "_is_full", "_mark", "_receipts", "_start")
 
     def __init__(
         self, context: Context, assignment: Assignment, receipts: Receipts, start: Callable[[Partition, Mark], None]
@@ -41,6 +42,7 @@ class NextStep:
         self._context, self._assignment, self._receipts, self._start = context, assignment, receipts, start
         self._is_full = False
         self._mark: Mark | None = None
+        self._damaged: list[StateDamaged] = []
 
     @property
     def is_begun(self) -> bool:
@@ -59,12 +61,28 @@ class NextStep:
     def take(self) -> Mark | None:
         """Return the mark that counts the runs of the step, if it was begun ahead. Then the step after it is the next one."""
         mark, self._mark = self._mark, None
+        if mark is not None:
+            self._context.budget.go_on()
         return mark
+
+    def take_damaged(self) -> list[StateDamaged]:
+        """Return the damages that were found when the step was begun ahead. Nothing of their partitions may be committed any more."""
+        damaged, self._damaged = self._damaged, []
+        return damaged
+
+    def forget(self) -> None:
+        """Forget the step that was begun ahead, because everything in memory is forgotten."""
+        self._mark, self._is_full, self._damaged = None, False, []
 
     def work_ahead(self) -> None:
         """Begin the step while the records of the last one are on their way to the log, if there is much to do, and nothing is suspect."""
         if self._mark is None and self._has_much() and self._may_begin():
-            self._mark = self.begin(self._context.breakdowns.fail)
+            try:
+                self._mark = self.begin(self._damaged.append, may_hold=False)
+            except StateDamaged as damage:  # a row of a partition that has something due
+                self._damaged.append(damage)
+            except Exception as error:  # noqa: BLE001 - it must not be taken for a failure of the commit
+                self._context.breakdowns.fail(error)
 
     def _has_much(self) -> bool:
         """Return True if records come faster than the steps take them, or if parked records wait for the next step."""
@@ -73,17 +91,21 @@ class NextStep:
 
     def _may_begin(self) -> bool:
         partitions = self._assignment.partitions.values()
-        is_quiet = self._context.breakdowns.is_quiet and not self._assignment.restoring
+        is_quiet = self._context.breakdowns.is_quiet and not self._assignment.restoring and not self._receipts.until
+        if self._context.destinations.blocked or any(it.waiting.delayed.of for it in partitions):
+            return (
+                False  # delayed envelopes of two steps would come back in the wrong order if their topic refuses again
+            )
         return is_quiet and self._context.budget.has_room_ahead and all(it.work.suspicion is None for it in partitions)
 
-    def begin(self, damaged: Callable[[StateDamaged], None]) -> Mark:
+    def begin(self, damaged: Callable[[StateDamaged], None], *, may_hold: bool = True) -> Mark:
         """Route the records of the backlog, and start the runs. Return the mark that counts the runs.
 
         Everything in a step has the same time, and the step's budget limits how much is routed. ``damaged`` is called if the rows of a partition
-        are damaged.
+        are damaged. Receipts wait for other work only if they ``may_hold``.
         """
         records: Sequence[Record] = self._assignment.take_backlog()
-        if self._receipts.wait(records):
+        if may_hold and self._receipts.wait(records):
             self._put_back(records)
             records = ()
         with self._context.lock:

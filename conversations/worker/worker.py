@@ -70,6 +70,7 @@ from conversations.worker import (
     presence,
     refusals,
     rollbacks,
+    routing,
 )  # fmt: skip
 from conversations.worker.assignment import Assignment
 from conversations.worker.condition import Conditions
@@ -227,6 +228,7 @@ class Worker:
             presence.tell_answers(self.context)
             # Close, commit, land.
             self._commit(meanwhile=nothing if self.stopping.is_set() else self._next.work_ahead)
+            self._set_found_aside()
             presence.tell_answers(self.context)  # of lanes that went on until the step was closed
             self._build_anew()
         except InDoubt as doubt:
@@ -234,6 +236,7 @@ class Worker:
             return 0
         except StateDamaged as damage:
             self._set_damaged_aside(damage)
+            self._set_found_aside()
         if self.scheduler.exhausted:  # after the commit, because the next process must know the failed attempts
             raise LogError("too many handlers are past their time limit and cannot be stopped: replace the worker")
         return 0 if self.receipts.until else read
@@ -278,6 +281,7 @@ class Worker:
         """
         records = self._poll(timeout)
         self.assignment.keep(records)
+        routing.leave(self.partitions, records)  # the step that is begun may end before they are routed
         self._advance_restores()
         return len(records)
 
@@ -325,7 +329,8 @@ class Worker:
         with self.context.lock:
             self._raise_failure()  # if a lane stopped halfway, nothing of the step is committed
             flying = [partition for partition in chosen if closing.collect(partition)]
-            self.context.budget.collected()
+            if partitions is None:
+                self.context.budget.collected()
         if flying:
             self._commit_flying(flying, meanwhile)
         self.assignment.make_room(chosen, flying)
@@ -458,15 +463,22 @@ class Worker:
             if not partition.gone:  # else it is built anew, and its input is found lost again
                 self.assignment.set_aside(partition, why)
 
+    def _set_found_aside(self) -> None:
+        """Stop the partitions whose damaged rows were found while the next step was begun."""
+        for damage in self._next.take_damaged():
+            self._set_damaged_aside(damage)
+
     def _set_damaged_aside(self, error: StateDamaged) -> None:
         """Stop a partition with damaged rows in the middle of a step. If only its local copy is damaged, build it anew; else set it aside.
 
         The step's work on this partition is only in memory, and is thrown away. The next step commits the work on the other partitions.
         """
-        self.context.connection.drop(error.partition)
         with self.context.lock:
             if self.context.breakdowns.failure is error:
                 self.context.breakdowns.forgive()
+        if not self.assignment.has(error.partition):
+            return  # it was lost meanwhile, and its next owner finds the damage
+        self.context.connection.drop(error.partition)
         if error.of_a_copy:
             self.assignment.build_anew(error.partition)
             self.readiness.look(works=False)
@@ -479,6 +491,7 @@ class Worker:
         The restore waits until the old transaction is committed or aborted. It asks for the group's offset until this offset is stable.
         """
         log.warning("rejoining: %s", error)
+        self._next.forget()
         self.lost(self.assignment.forget_all())
         self._leave()
 
