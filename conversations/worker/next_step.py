@@ -79,9 +79,7 @@ class NextStep:
         if self._mark is None and self._has_much() and self._may_begin():
             try:
                 self._mark = self.begin(self._damaged.append, may_hold=False)
-            except StateDamaged as damage:  # a row of a partition that has something due
-                self._damaged.append(damage)
-            except Exception as error:  # noqa: BLE001 - it must not be taken for a failure of the commit
+            except Exception as error:  # noqa: BLE001 - it must not be taken for a failure of the commit, and is raised after it
                 self._context.breakdowns.fail(error)
 
     def _has_much(self) -> bool:

@@ -1389,6 +1389,19 @@ MUTATIONS = (
     ),
     Mutation(
         "595-damage-that-is-found-ahead-is-not-reported",
-        "tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit",
+        "tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit[find-1]",
+        also="tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit[find-2]",
+    ),
+    Mutation(
+        "596-what-is-read-ahead-counts-as-handled",
+        "tests/unit/worker/test_working_ahead.py::test_what_is_read_for_the_next_step_is_not_handled_yet",
+    ),
+    Mutation(
+        "597-delayed-envelopes-are-worked-on-ahead",
+        "tests/unit/worker/test_working_ahead.py::test_nothing_begins_ahead_while_envelopes_are_delayed",
+    ),
+    Mutation(
+        "598-damage-that-falls-due-ahead-ends-the-commit",
+        "tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit[wake-1]",
     ),
 )
