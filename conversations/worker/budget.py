@@ -50,7 +50,7 @@ class Budget:
         """Begin a step; return True if the last step ran out of its budget before its lanes were done."""
         left, self._left = self._left, False
         self._taken = 0
-        self._begun, self._late = self._clock.now(), 0
+        self.go_on()
         return left
 
     def go_on(self) -> None:

@@ -88,13 +88,12 @@ class NextStep:
         return is_draining or (self._is_full and bool(self._assignment.backlog))
 
     def _may_begin(self) -> bool:
-        partitions = self._assignment.partitions.values()
-        is_quiet = self._context.breakdowns.is_quiet and not self._assignment.restoring and not self._receipts.until
-        if self._context.destinations.blocked or any(it.waiting.delayed.of for it in partitions):
-            return (
-                False  # delayed envelopes of two steps would come back in the wrong order if their topic refuses again
-            )
-        return is_quiet and self._context.budget.has_room_ahead and all(it.work.suspicion is None for it in partitions)
+        """Return True if no rule of this module is against it."""
+        context, partitions = self._context, self._assignment.partitions.values()
+        is_quiet = context.breakdowns.is_quiet and not self._assignment.restoring and not self._receipts.until
+        is_trusted = all(it.work.suspicion is None for it in partitions)
+        is_delayed = bool(context.destinations.blocked) or any(it.waiting.delayed.of for it in partitions)
+        return is_quiet and is_trusted and not is_delayed and context.budget.has_room_ahead
 
     def begin(self, damaged: Callable[[StateDamaged], None], *, may_hold: bool = True) -> Mark:
         """Route the records of the backlog, and start the runs. Return the mark that counts the runs.

@@ -222,6 +222,7 @@ class Worker:
                 mark = self._next.begin(self._set_damaged_aside)
                 if self._next.is_due:
                     read += self._read(0.0)  # for the next step, while the handlers of this one run
+            routing.leave(self.partitions, self.assignment.backlog)  # this step may be closed before they are routed
             # Run: quick handlers have finished when the wait is over. Slow handlers continue during the next steps.
             self.scheduler.wait(mark, self.settings.patience.total_seconds())
             self._check_time_limits()
@@ -281,7 +282,6 @@ class Worker:
         """
         records = self._poll(timeout)
         self.assignment.keep(records)
-        routing.leave(self.partitions, records)  # the step that is begun may end before they are routed
         self._advance_restores()
         return len(records)
 
