@@ -4,8 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
-from conversations import Contract, Then, WorkerSettings
-from conversations.config import Limits
+from conversations import Contract, Then
 from conversations.protocol.identifiers import uuid_text
 from conversations.seal_keys import Key, KeyProvider, Keys, KeyTable
 from conversations.testing import PeerDialog, Simulation
@@ -35,11 +34,6 @@ from tests.simulation.support.worlds import Scenario, World
 LONGEST = timedelta(days=1, hours=1)
 """Time after which every dialog is over, because its lifetime has ended."""
 GRUMBLE = f"{services.Grumble.__module__}.{services.Grumble.__qualname__}"
-
-
-def settings(**limits: int) -> WorkerSettings:
-    """Return the settings of a simulated worker, with the given limits."""
-    return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=Limits(**limits))
 
 
 # -- what services do ------------------------------------------------------------------------------------------------
@@ -270,7 +264,7 @@ def poisoning(world: World) -> None:
     """A message that always fails ends its dialog. All later messages of the dialog are kept. All other dialogs are complete."""
     random = world.random
     # The test knows letters by their numbers, so a message is one record.
-    with world.simulation(services.moody(), raise_failures=False, settings=settings()) as sim:
+    with world.simulation(services.moody(), raise_failures=False, settings=world.settings()) as sim:
         dialogs = [sim.peer("web").begin_dialog("moody", ECHO) for _ in range(6)]
         poisoned = set(random.sample(range(6), random.randrange(1, 4)))
         texts: list[list[str]] = [[] for _ in dialogs]
@@ -306,7 +300,7 @@ def waiting(world: World) -> None:
     """Handlers take several steps, and only a few messages may wait. The queue pauses, and no message is lost."""
     world.at_least(slow=0.5)
     with world.simulation(
-        services.echo(), settings=settings(waiting_bytes=600, cached_bytes=3 * ENDPOINT_BYTES)
+        services.echo(), settings=world.settings(waiting_bytes=600, cached_bytes=3 * ENDPOINT_BYTES)
     ) as sim:
         dialogs = [sim.peer("web").begin_dialog("echo", ECHO) for _ in range(world.random.randrange(2, 7))]
         texts = [[f"{which}/{n}" for n in range(world.random.randrange(1, 8))] for which in range(len(dialogs))]
@@ -412,7 +406,7 @@ def replaying(world: World) -> None:
 def overflowing(world: World) -> None:
     """At most three records may be held behind a gap. More records break the dialog on both sides, and their bytes are kept."""
     world.at_least(reorder=0.4)
-    with world.simulation(services.echo(), settings=settings(held_messages=3)) as sim:
+    with world.simulation(services.echo(), settings=world.settings(held_messages=3)) as sim:
         dialogs = [sim.peer("web").begin_dialog("echo", ECHO) for _ in range(2)]
         for dialog in dialogs:
             # At most seven messages: a number that is more than twice the limit ahead would not be remembered.
@@ -434,7 +428,7 @@ def overflowing(world: World) -> None:
 def parking(world: World) -> None:
     """Messages that fail for some time wait in their order. Each dialog handles the messages that its policies allow, in order, once each."""
     random = world.random
-    with world.simulation(raise_failures=False, settings=settings()) as sim:
+    with world.simulation(raise_failures=False, settings=world.settings()) as sim:
         sim.deploy(services.fickle(sim.clock.now))
         dialogs = [sim.peer("web").begin_dialog("fickle", ECHO) for _ in range(4)]
         said: list[list[str]] = [[] for _ in dialogs]
@@ -502,7 +496,7 @@ def _cross(world: World, keys: KeyProvider | None) -> None:
     """What goes between two clusters is lost, damaged, repeated and late. Every dialog ends on both sides, after each message once and in order."""
     world.at_least(lose=world.random.choice([0.05, 0.15, 0.3]), damage=world.random.choice([0.0, 0.05, 0.2]))
     both = Both()
-    with world.simulation(both.here, both.there, far=["there"], settings=replace(settings(), keys=keys)) as sim:
+    with world.simulation(both.here, both.there, far=["there"], settings=replace(world.settings(), keys=keys)) as sim:
         sim.log_clock_there.set_off(timedelta(seconds=world.random.choice([0, 0, -90, 90])))
         said = []
         for number in range(world.random.randrange(1, 5)):

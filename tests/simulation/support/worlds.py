@@ -35,27 +35,27 @@ class World:
         self, *services: Service[Any], settings: WorkerSettings | None = None, **options: Any
     ) -> AbstractContextManager[Simulation]:
         sim = Simulation(
-            *services, faults=self.faults, workers=self.workers, settings=settings or self._settings(), **options
+            *services, faults=self.faults, workers=self.workers, settings=settings or self._varied(), **options
         )
         self.simulations.append(sim)
         return sim
 
-    def _settings(self) -> WorkerSettings | None:
-        """In every fourth world, nearly all messages go in fragments. In half of these, a step transmits about two fragments.
+    def _varied(self) -> WorkerSettings:
+        """In every fourth world, nearly all messages go in fragments. In half of these, a step transmits about two fragments."""
+        chance = Random(self.seed * 31 + 3).random()
+        if chance >= 0.25:
+            return self.settings()
+        flow = 400 if chance < 0.125 else Limits.flow_bytes
+        return self.settings(fragment_bytes=12, body_bytes=90_000, flow_bytes=flow)
+
+    def settings(self, **limits: int) -> WorkerSettings:
+        """Return the settings of a worker, with the given limits.
 
         In every second world, a step reads at most a few records, so that workers work ahead.
         """
-        chance, batch = Random(self.seed * 31 + 3).random(), Random(self.seed * 37 + 5).choice([0, 0, 0, 2, 3, 5])
-        if chance >= 0.25 and not batch:
-            return None
-        flow = 400 if chance < 0.125 else Limits.flow_bytes
-        limits = Limits(fragment_bytes=12, body_bytes=90_000, flow_bytes=flow) if chance < 0.25 else Limits()
+        batch = Random(self.seed * 37 + 5).choice([WorkerSettings.batch] * 3 + [2, 3, 5])
         return WorkerSettings(
-            batch=batch or WorkerSettings.batch,
-            patience=timedelta(0),
-            revocation=timedelta(0),
-            deaths=1_000_000,
-            limits=limits,
+            batch=batch, patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, limits=Limits(**limits)
         )
 
     def at_least(self, *, workers: int = 1, **rates: float) -> "World":
