@@ -31,10 +31,14 @@ DECIDED = 0.2
 """Chance, in each round, that a hanging transaction is decided. Also the chance that the session of a dead member times out."""
 
 
+def _never(_: Out) -> bool:
+    return False
+
+
 class StepTransaction(Transaction):
     """A worker's transaction, with the facts that the ledger gets when the transaction is committed."""
 
-    __slots__ = ("commit", "handled", "late", "member", "sent", "slot")
+    __slots__ = ("commit", "handled", "late", "member", "sent", "slot", "stopped")
 
     def __init__(self, service: str, member: Member, slot: str) -> None:
         super().__init__(service)
@@ -42,6 +46,8 @@ class StepTransaction(Transaction):
         self.slot = slot
         self.late: list[Out] = []
         """Records of this transaction that arrive after its commit."""
+        self.stopped: list[Out] = []
+        """Records of this transaction that arrive after its commit, and not before ``resume``."""
         self.handled: Sequence[Handled] = ()
         self.sent: Sequence[Produced] = ()
         """All records of this transaction, in the order in which the worker sent them."""
@@ -64,7 +70,7 @@ class FaultyBroker(MemoryBroker):
         """Records that were sent and are not in their queue yet."""
         self.sought: set[str] = set()
         """Services that workers looked up and did not find."""
-        self.stop: Callable[[Out], bool] = lambda _: False
+        self.stop: Callable[[Out], bool] = _never
         """Returns True for a record of a queue that must not arrive before ``resume``. A test may set it."""
         self.stopped: list[Out] = []
         self.forwarded: dict[int, int] = {}
@@ -86,24 +92,25 @@ class FaultyBroker(MemoryBroker):
 
     # -- the wire -----------------------------------------------------------------------------------------------
 
-    def scatter(self, outs: Sequence[Produced]) -> tuple[list[Produced], list[Out]]:
-        """Divide the records of a transaction. Return the records that arrive with it, and the records that arrive later."""
+    def scatter(self, outs: Sequence[Produced]) -> tuple[list[Produced], list[Out], list[Out]]:
+        """Divide the records of a transaction. Return the records that arrive with it, later, and not before ``resume``."""
         queues = {service_topic(self.namespace, service, QUEUE) for service in self.services}
         now: list[Produced] = []
         late: list[Out] = []
+        stopped: list[Out] = []
         for produced in outs:
             out = Out(*produced)
             if out.topic not in queues:
                 now.append(out)
             elif self.stop(out):
-                self.stopped.append(out)
+                stopped.append(out)
             elif self.chance.happens(self.chance.faults.reorder):
                 late.append(out)
             else:
                 now.append(out)
                 if self.chance.happens(self.chance.faults.duplicate):
                     late.append(out)
-        return now, late
+        return now, late, stopped
 
     def plain(self, record: MemoryRecord) -> bytes:
         """Return the bytes of an envelope in a queue, without its seal.
@@ -131,7 +138,7 @@ class FaultyBroker(MemoryBroker):
 
     def resume(self) -> None:
         """Let the stopped records arrive, in the order in which they were sent."""
-        self.stop = lambda _: False
+        self.stop = _never
         stopped, self.stopped = self.stopped, []
         for out in stopped:
             self.append(out)
@@ -175,6 +182,8 @@ class FaultyBroker(MemoryBroker):
             if id(out.headers) not in sent and HEADER_NAME in headers:  # not a second copy of a record that has arrived
                 self.ledger.say(headers[HEADER_NAME])
         self.late += transaction.late
+        # A transaction that hung may be committed after ``resume``.
+        (self.late if self.stop is _never else self.stopped).extend(transaction.stopped)
         return ends
 
     def _check_writer(self, transaction: StepTransaction) -> None:

@@ -186,7 +186,7 @@ class FaultyConnection(MemoryConnection):
         transaction.sent = outs
         # If the transaction must fail, no record may arrive late. So all records stay in the transaction.
         passes = self._group.knows(self) and not broker.missing(outs) and not broker.refused(outs)
-        now, transaction.late = broker.scatter(outs) if passes else (list(outs), [])
+        now, transaction.late, transaction.stopped = broker.scatter(outs) if passes else (list(outs), [], [])
         broker.produce(transaction, now)
         self._stall()
         self._die_within(transaction)

@@ -80,10 +80,11 @@ class Wire:
         if self._chance.happens(faults.damage):
             target.ruin(damage.flipped(out, self._chance.random))
             return
-        now, late = target.scatter([out])
+        now, late, stopped = target.scatter([out])
         for each in now:
             target.append(Out(*each))
         target.late += late
+        target.stopped += stopped
 
 
 def waiting(source: FaultyBroker, target: FaultyBroker) -> Iterator[MemoryRecord]:

@@ -39,6 +39,8 @@ CROWDED_SEEDS: dict[str, tuple[int, ...]] = {
     "expiring": (2_019_531, 2_019_963),
     # The same, of another scenario.
     "confusing": (1_013_693,),
+    # A stopped record of a transaction that hung arrived although the transaction was aborted.
+    "renewing": (7_000_676, 7_001_084),
 }
 """The same of worlds with several."""
 
