@@ -10,14 +10,13 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from conversations.config import Kafka
-from spark_jobs.running.session import spark_session
+from tests.spark.support.sessions import Sessions
 from tests.spark.support.troubled_services import Troubles, make_troubles
 
 PATIENCE = 300
 """Most seconds that a test with Spark may take. Its first query alone takes ten seconds on a busy machine."""
 
-SMALL = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings that turn off the compilation of queries. With few rows, it takes longer than the query. Jobs that tests start as programs compile."""
+SESSIONS = pytest.StashKey[Sessions]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,26 +26,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(PATIENCE))
 
 
-def pytest_runtest_makereport() -> None:
-    """Let the loggers of PySpark's errors propagate again, before the test's next phase.
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Say how Spark's JVM ended, if it ended in a failed test. Let the loggers of PySpark's errors propagate again, before the next phase.
 
     At each error PySpark sets ``propagate`` of these loggers to False. Pytest adds its own handlers to such a logger. The logger
     would give them a formatter for JSON, and they would write JSON in all later tests.
     """
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).propagate = True
+    sessions = item.config.stash.get(SESSIONS, None)
+    if call.excinfo is not None and sessions is not None and (end := sessions.end()) is not None:
+        item.add_report_section(call.when, "Spark", end)
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Yield the only Spark session of a test run. A second session, in another process, would take a core and two gigabytes of memory."""
+def sessions(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Sessions]:
+    """Yield the owner of the only Spark session of a test run."""
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        # All processes of a run share this folder. So a second session fails here.
+        # All processes of a run share this folder. So a second owner fails here.
         (base.parent / "spark").touch(exist_ok=False)
-    session = spark_session("tests", cores=2, settings=SMALL)
-    yield session
-    session.stop()
+    owner = pytestconfig.stash[SESSIONS] = Sessions(base)
+    yield owner
+    owner.stop()
+
+
+@pytest.fixture
+def spark(sessions: Sessions) -> SparkSession:
+    """Return the Spark session, which is new if its JVM ended in an earlier test."""
+    return sessions.current()
 
 
 @pytest.fixture
