@@ -25,7 +25,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-from constructors import Module  # noqa: E402 - this file is a script, so neither is found before
+from acyclic import acyclic, marked  # noqa: E402 - this file is a script, so none is found before
+from constructors import Module  # noqa: E402
 
 from conversations.form import BUILT, PURE, digest  # noqa: E402 - as above
 
@@ -66,10 +67,10 @@ def build(into: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="conversations-compiled-") as directory:
         stage = Path(directory)
         shutil.copytree(ROOT / "conversations", stage / "conversations", ignore=shutil.ignore_patterns("__pycache__"))
+        names = acyclic()
         for name in modules():
-            (stage / name).write_text(
-                Module((ROOT / name).read_text(encoding="utf-8")).with_constructors(), encoding="utf-8"
-            )
+            source = Module((ROOT / name).read_text(encoding="utf-8")).with_constructors()
+            (stage / name).write_text(marked(source, names.get(name, ())), encoding="utf-8")
         (stage / "mypy.ini").write_text(TYPES, encoding="utf-8")
         # mypyc looks for the files, and writes its own, in the working directory. So a process of its own has the copy as its directory.
         command = [sys.executable, __file__, "--here"]

@@ -143,10 +143,18 @@ class Inputs:
         if (now := monotonic()) >= self._look_at:
             self._look_at = now + LOOK_EVERY
             self._look_at_ends()
+        batch = self._take(timeout, limit, size)
+        # The end of a partition comes as an event. It wakes the poll, and there is nothing to do for the worker.
+        while not (batch or self._moved or self._errors) and (left := now + timeout - monotonic()) > 0:
+            batch = self._take(left, limit, size)
+        return cast("list[Record]", batch)
+
+    def _take(self, timeout: float, limit: int, size: int) -> list[Message]:
+        """Return the records that have arrived. If there are none, wait for the next event, which may be no record."""
         try:
             first = self._consumer.poll(timeout)
             if first is None:
-                return ()
+                return []
             batch = more(self._consumer, first, limit, size)
         except KafkaException as failure:
             raise translated(self._kafka, "polling failed", failure) from failure
@@ -156,7 +164,7 @@ class Inputs:
         if self._moved:
             # A callback ran while this batch was taken. Records of partitions that were taken away must not be returned.
             batch = [message for message in batch if message.partition() in self._open]
-        return cast("list[Record]", batch)
+        return batch
 
     def _look_at_ends(self) -> None:
         """Ask librdkafka for the ends that it knows from its fetches. Nothing is fetched of a paused queue, so a broker is asked for its end."""

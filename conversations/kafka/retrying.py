@@ -7,6 +7,7 @@ result of the attempt before.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import TypeVar
 
 import tenacity
@@ -44,18 +45,30 @@ def patiently(
     Raises:
         KafkaException: the call failed with an error that cannot pass, or still failed at the deadline.
     """
+    began = monotonic()
+    try:
+        return call()  # nearly always the only call: tenacity takes longer for it than some of Kafka's calls
+    except KafkaException as failure:
+        if not again(failure.args[0]):
+            raise
+        failed = [failure]
+
+    def repeat() -> T:
+        if failed:  # tenacity's first attempt has been made: it failed
+            raise failed.pop()
+        return call()
 
     def passes(failure: BaseException) -> bool:
         return isinstance(failure, KafkaException) and again(failure.args[0])
 
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(passes),
-        stop=tenacity.stop_after_delay(seconds),
+        stop=tenacity.stop_after_delay(max(0.0, seconds - (monotonic() - began))),
         wait=tenacity.wait_fixed(pause),
         reraise=True,
     )
     try:
-        return retrying(call)
+        return retrying(repeat)
     except KafkaException as failure:
         # tenacity's frame refers to the failure, and the failure's traceback refers to that frame. This cycle would keep a
         # failed client alive, and sending requests, until the next garbage collection.

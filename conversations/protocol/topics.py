@@ -7,9 +7,13 @@ import struct
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from conversations.errors import DeclarationError
 from conversations.protocol.limits import NAME
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # compiled code computes with numbers of C; for Python it is an int
 
 DEFAULT_NAMESPACE = "conv"
 
@@ -170,9 +174,11 @@ def metrics_topic(namespace: str) -> str:
 @lru_cache(16_384)
 def murmur2(key: bytes) -> int:
     """Hash a key as Kafka's Java clients do, to a number of 31 bits."""
-    length = len(key)
-    h = (0x9747B28C ^ length) & 0xFFFFFFFF
-    end = length & ~3
+    length: i64 = len(key)  # no product below has more than 63 bits
+    h: i64 = (0x9747B28C ^ length) & 0xFFFFFFFF
+    end: i64 = length & ~3
+    k: i64
+    word: i64
     for word in struct.unpack_from(f"<{length >> 2}I", key):
         k = word * 0x5BD1E995 & 0xFFFFFFFF
         k = (k ^ (k >> 24)) * 0x5BD1E995 & 0xFFFFFFFF

@@ -31,6 +31,8 @@ class Durations:
     def fold(self) -> None:
         """Count the durations of this step, and forget them. The caller holds the lock of the worker."""
         for name, took in self.took.items():
+            if not took:
+                continue
             found = self.handlers.get(name)
             if found is None:
                 found = self.handlers[name] = _empty()
