@@ -84,8 +84,8 @@ bench-all: form ## Measure everything of docs/performance.md (two hours)
 	$(BIN)/python -m bench
 
 pace: $(STAMP) ## Compare the CPU time per message with that of the commit before, and of a hundred commits ago; add the ratios to bench/pace.csv (minutes; it fails nothing)
-	$(BIN)/python -m bench.revisions HEAD~1 --pairs 9 --messages 30000 --out bench/pace.csv
-	$(BIN)/python -m bench.revisions HEAD~100 --pairs 5 --messages 100000 --out bench/pace.csv
+	$(BIN)/python -m bench.revisions HEAD~1 --pairs 7 --messages 30000 --out bench/pace.csv
+	$(BIN)/python -m bench.revisions HEAD~100 --pairs 5 --messages 30000 --out bench/pace.csv
 
 mutate: $(STAMP) ## Remove each guard in a copy: exactly its test must fail (half an hour)
 	$(BIN)/python -m tests.mutations

@@ -27,11 +27,18 @@ EXTRAS = {
 }
 """Distributions of extras. Their modules say which extra is missing."""
 
+FOR_TYPES = {"mypy_extensions"}
+"""Modules that are imported for types only, so never at run time."""
+
 
 def imported(file: Path) -> set[str]:
-    """Return the first names of the modules that a file imports."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    """Return the first names of the modules that a file imports; those of ``FOR_TYPES`` only if it imports them at run time."""
+    found, tree = set(), ast.parse(file.read_text())
+    blocks = [it for it in ast.walk(tree) if isinstance(it, ast.If) and ast.unparse(it.test) == "TYPE_CHECKING"]
+    for_types = {
+        it for block in blocks for it in block.body if isinstance(it, ast.ImportFrom) and it.module in FOR_TYPES
+    }
+    for node in set(ast.walk(tree)) - for_types:
         if isinstance(node, ast.Import):
             found |= {it.name.partition(".")[0] for it in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -48,6 +48,18 @@ def test_nothing_flows_before_open_and_then_queue_and_commands_do(kafka: Kafka, 
     assert member.values("commands") == [b"c0", b"c1"]
 
 
+def test_the_end_of_a_partition_does_not_end_a_poll(kafka: Kafka, member: Member) -> None:
+    fill(kafka, topic(kafka, "queue"), [b"q0"])
+    member.connection.open(0, START)
+    member.awaits(b"q0")
+    member.connection.open(1, START)  # its queue and its commands are at their ends at once
+    began = monotonic()
+    assert not member.poll(0.5)
+    assert monotonic() - began >= 0.5
+    fill(kafka, topic(kafka, "queue"), [b"q1"], 1)
+    member.awaits(b"q1")
+
+
 def test_what_is_committed_is_restored_and_read_on_from(kafka: Kafka, member: Member) -> None:
     ends = member.connection.commit(
         [member.state(b"a", b"1"), member.state(b"b", b"2"), member.state(b"c", b"3", 2), member.state(b"a", None)],
