@@ -32,7 +32,10 @@ class BoundedCalls:
         except Empty:
             raise Stuck(f"no answer in {timeout} s") from None
         if end is not None:
-            raise end
+            try:
+                raise end
+            finally:
+                del end  # its traceback refers to this frame: a cycle would keep a failed client alive
 
     def close(self) -> None:
         """Let the thread end as soon as its present call has returned."""

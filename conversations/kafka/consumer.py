@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import ceil
 from time import monotonic
 from typing import Any, cast
 
@@ -145,8 +146,9 @@ class Inputs:
             self._look_at_ends()
         batch = self._take(timeout, limit, size)
         # The end of a partition comes as an event. It wakes the poll, and there is nothing to do for the worker.
-        while not (batch or self._moved or self._errors) and (left := now + timeout - monotonic()) > 0:
-            batch = self._take(left, limit, size)
+        # librdkafka waits for whole milliseconds, so the rest is rounded up.
+        while not (batch or self._moved or self._errors) and (left := ceil((now + timeout - monotonic()) * 1_000)) > 0:
+            batch = self._take(left / 1_000, limit, size)
         return cast("list[Record]", batch)
 
     def _take(self, timeout: float, limit: int, size: int) -> list[Message]:

@@ -50,8 +50,8 @@ def patiently(
         return call()  # nearly always the only call: tenacity takes longer for it than some of Kafka's calls
     except KafkaException as failure:
         if not again(failure.args[0]):
-            raise
-        failed = [failure]
+            raise failure.with_traceback(None)  # noqa: B904 - the same failure, for the same reason as below
+        failed = [failure.with_traceback(None)]
 
     def repeat() -> T:
         if failed:  # tenacity's first attempt has been made: it failed

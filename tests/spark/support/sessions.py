@@ -23,7 +23,7 @@ class Sessions:
 
     def current(self) -> SparkSession:
         """Return the session. If there is none, or its JVM has ended, start one."""
-        if self._session is not None and self.end() is not None:
+        if self.end() is not None:
             _forget()
             self._session = None
         if self._session is None:
@@ -32,12 +32,13 @@ class Sessions:
         return self._session
 
     def end(self) -> str | None:
-        """Return how the session's JVM ended, with its own report if it crashed; None while it runs."""
+        """Return how the JVM ended, with its own report if it crashed; None while it runs, or if there is none."""
         process = getattr(SparkContext._gateway, "proc", None)
-        if self._session is None or process is None or process.poll() is None:
+        if process is None or process.poll() is None:
             return None
-        reports = [path.read_text(errors="replace")[:SHOWN] for path in sorted(self._directory.glob("jvm-*.log"))]
-        return "\n".join([f"Spark's JVM has ended with {process.returncode}", *reports])
+        report = self._directory / f"jvm-{process.pid}.log"
+        said = report.read_text(errors="replace")[:SHOWN] if report.exists() else "It left no report."
+        return f"Spark's JVM has ended with {process.returncode}\n{said}"
 
     def stop(self) -> None:
         """Stop the session, if there is one."""

@@ -7,7 +7,9 @@ from weakref import ref
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from conversations.kafka.bounded_calls import BoundedCalls
 from conversations.kafka.retrying import looked_for, patiently
+from tests.support.waiting import until
 
 
 class Failing:
@@ -45,21 +47,24 @@ def test_at_the_deadline_the_failure_itself_is_raised() -> None:
     assert client.calls > 1
 
 
-def test_a_client_that_failed_is_freed_without_the_garbage_collector() -> None:
-    left = []
+@pytest.mark.parametrize("is_bounded", [False, True])
+def test_a_client_that_failed_is_freed_without_the_garbage_collector(is_bounded: bool) -> None:
+    left: list[ref[Failing]] = []
+    calls = BoundedCalls("test")
 
     def fail() -> None:
         client = Failing(KafkaError.TOPIC_AUTHORIZATION_FAILED)
         left.append(ref(client))
-        patiently(client.ask, 1.0)
+        patiently((lambda: calls.run(client.ask, 5.0)) if is_bounded else client.ask, 1.0)
 
     gc.disable()
     try:
         with contextlib.suppress(KafkaException):
             fail()
-        assert left[0]() is None
+        until(lambda: left[0]() is None)  # the thread of the bounded call lets it go after its answer
     finally:
         gc.enable()
+        calls.close()
 
 
 def test_what_is_not_there_at_the_deadline_is_returned_as_it_was_last() -> None:
