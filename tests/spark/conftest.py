@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -16,6 +17,8 @@ from tests.spark.support.troubled_services import Troubles, make_troubles
 PATIENCE = 300
 """Most seconds that a test with Spark may take. Its first query alone takes ten seconds on a busy machine."""
 
+CRASHING = 10.0
+"""Most seconds that a JVM takes to write its report."""
 SESSIONS = pytest.StashKey[Sessions]()
 
 
@@ -35,7 +38,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).propagate = True
     sessions = item.config.stash.get(SESSIONS, None)
-    if call.excinfo is not None and sessions is not None and (end := sessions.end()) is not None:
+    # A JVM that crashes closes its connections, and then writes its report.
+    is_cut_off = call.excinfo is not None and isinstance(call.excinfo.value, OSError | Py4JError)
+    if is_cut_off and sessions is not None and (end := sessions.end(CRASHING)) is not None:
         item.add_report_section(call.when, "Spark", end)
 
 

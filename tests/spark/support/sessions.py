@@ -1,6 +1,7 @@
 """The Spark session of the tests. If its JVM ends, the failed test says how it ended, and the next test gets a new session."""
 
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -31,10 +32,14 @@ class Sessions:
             self._session = spark_session("tests", cores=2, settings={**SMALL, OPTIONS: files})
         return self._session
 
-    def end(self) -> str | None:
-        """Return how the JVM ended, with its own report if it crashed; None while it runs, or if there is none."""
+    def end(self, patience: float = 0.0) -> str | None:
+        """Return how the JVM ended, with its own report if it crashed; None if it still runs after ``patience`` seconds, or if there is none."""
         process = getattr(SparkContext._gateway, "proc", None)
-        if process is None or process.poll() is None:
+        if process is None:
+            return None
+        try:
+            process.wait(patience)
+        except TimeoutExpired:
             return None
         report = self._directory / f"jvm-{process.pid}.log"
         said = report.read_text(errors="replace")[:SHOWN] if report.exists() else "It left no report."
