@@ -92,7 +92,7 @@ class Mark:
         self._lock = threading.Lock()
         self._open = 0
         self._quiet = threading.Lock()
-        """Held while a run is open. A lock is made ten times as quickly as an event, and each step makes a mark."""
+        """Held while a run is open. A lock is made sixty times as quickly as an event, and each step makes a mark."""
 
     def begin(self) -> None:
         """Count a run that starts."""

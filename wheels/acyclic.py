@@ -17,13 +17,18 @@ IMPORT = "if not __name__: from mypy_extensions import mypyc_attr"
 MARK = "@mypyc_attr(acyclic=True)"
 
 
+def listed(file: Path) -> list[str]:
+    """Return the lines of a list of this directory, without its comments."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def acyclic() -> dict[str, set[str]]:
     """Return the names of the classes, by module, relative to the root of the project."""
     found: dict[str, set[str]] = {}
-    for line in LIST.read_text(encoding="utf-8").splitlines():
-        if line and not line.startswith("#"):
-            module, name = line.split(" ")
-            found.setdefault(module, set()).add(name)
+    for line in listed(LIST):
+        module, name = line.split(" ")
+        found.setdefault(module, set()).add(name)
     return found
 
 

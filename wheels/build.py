@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-from acyclic import acyclic, marked  # noqa: E402 - this file is a script, so none is found before
+from acyclic import acyclic, listed, marked  # noqa: E402 - this file is a script, so none is found before
 from constructors import Module  # noqa: E402
 
 from conversations.form import BUILT, PURE, digest  # noqa: E402 - as above
@@ -53,8 +53,7 @@ class CannotCompile(Exception):
 
 def modules() -> list[str]:
     """Return the files to compile, relative to the root of the project."""
-    lines = (HERE / "modules.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+    return listed(HERE / "modules.txt")
 
 
 def build(into: Path) -> None:
