@@ -20,13 +20,21 @@ class BoundedCalls:
         Thread(target=_serve, args=(self._calls, self._ends), name=name, daemon=True).start()
 
     def run(self, call: Callable[[], object], timeout: float) -> None:
-        """Run ``call`` and wait for its end, at most ``timeout`` seconds.
+        """Run ``call`` and wait for its end, at most ``timeout`` seconds. It raises the same errors as ``end``."""
+        self.begin(call)
+        self.end(timeout)
+
+    def begin(self, call: Callable[[], object]) -> None:
+        """Begin a call. ``end`` must follow before the next one."""
+        self._calls.put(call)
+
+    def end(self, timeout: float) -> None:
+        """Wait for the end of the call that has begun, at most ``timeout`` seconds from now.
 
         Raises:
             Stuck: the call did not end in time. This object cannot be used any more.
             BaseException: the exception that the call raised.
         """
-        self._calls.put(call)
         try:
             end = self._ends.get(timeout=timeout)
         except Empty:

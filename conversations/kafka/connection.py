@@ -15,12 +15,13 @@ from conversations.kafka import rights
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, describe_topics
 from conversations.kafka.consumer import Inputs
+from conversations.kafka.fence import Group
 from conversations.kafka.logins import is_there
 from conversations.kafka.offsets import ask_offset
 from conversations.kafka.restore import KafkaRestore
 from conversations.kafka.standstill import Standstill
 from conversations.kafka.topic_settings import Asked, verify
-from conversations.kafka.transactions import Group, Transactions
+from conversations.kafka.transactions import Transactions
 from conversations.kafka.watch import Watch
 from conversations.kafka.writable_topics import fault
 from conversations.ports import ANY_SIZE, Listener, Positions, Produced, Record, Unanswered, nothing

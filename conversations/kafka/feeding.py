@@ -34,9 +34,10 @@ from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import REQUEST_TIMEOUT, Admin, Topic, describe_topics, translated
 from conversations.kafka.failures import describe
 from conversations.kafka.feed_input import FeedInput
+from conversations.kafka.fence import Group
 from conversations.kafka.offsets import Ends, committed, ends_of
 from conversations.kafka.retrying import AGAIN, is_unsure, patiently
-from conversations.kafka.transactions import Group, Transactions
+from conversations.kafka.transactions import Transactions
 from conversations.ports import Produced, Record
 from conversations.protocol.plain_records import Source
 from conversations.protocol.topics import COMMANDS, check_foreign, feed_group, service_topic

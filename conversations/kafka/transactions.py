@@ -1,17 +1,18 @@
-"""Writes one transaction for each step: the records, then the offsets that fence the transaction, then the commit."""
+"""Writes one transaction for each step: the offsets that fence the transaction, beside them the records, then the commit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
 from conversations.config import Kafka
 from conversations.errors import DestinationFailed, Fenced, InDoubt, Interrupted, LogError, RefusedRecord
 from conversations.kafka import rights
-from conversations.kafka.bounded_calls import BoundedCalls, Stuck
+from conversations.kafka.bounded_calls import Stuck
 from conversations.kafka.clients import make_producer, translated
 from conversations.kafka.failures import (
     Word,
@@ -23,7 +24,7 @@ from conversations.kafka.failures import (
     too_late,
     word_for,
 )
-from conversations.kafka.offsets import WITH_ROW
+from conversations.kafka.fence import Fence, Group
 from conversations.kafka.retrying import patiently
 from conversations.kafka.search import Search, Span
 from conversations.kafka.writable_topics import Lookup, WritableTopics
@@ -33,8 +34,6 @@ TRANSACTION_TIMEOUT = 10.0
 """Seconds after which the broker aborts a transaction. Until then, a crashed owner's transaction may hide records of *other* senders."""
 COMMIT_PATIENCE = 60.0
 """Seconds for which a commit is repeated before it counts as in doubt."""
-OFFSETS_PATIENCE = 5.0
-"""Seconds within which the group's coordinator must accept the offsets. After this time a new producer looks for the coordinator again."""
 STALL = 1.0
 """Seconds that a flush may take before the destinations are looked up again."""
 BATCH = 1_000_000
@@ -84,7 +83,7 @@ class Transactions:
     def __init__(self, kafka: Kafka, transactional_id: str, group: Group, lookup: Lookup) -> None:
         self._kafka, self._id, self._group = kafka, transactional_id, group
         self._producer: Producer | None = None
-        self._calls: BoundedCalls | None = None
+        self._fence: Fence | None = None
         self._writable = WritableTopics(lookup, {group.state, group.queue, *group.own})
         self._batch = BATCH
         self._ends: dict[int, int] = {}
@@ -101,14 +100,14 @@ class Transactions:
             KafkaUnreachable: no broker answered.
             LogError: this worker may not use its transactional id.
         """
-        self._calls = BoundedCalls(f"offsets of {self._id}")
+        self._fence = self._new_fence()
         self._producer = self._started()
 
     def close(self) -> None:
         """Forget the producer. The broker or the next start aborts an open transaction."""
         self._producer = None
-        if self._calls is not None:
-            self._calls.close()
+        if self._fence is not None:
+            self._fence.close()
 
     def forget_topics(self) -> None:
         """Look all destinations up again at the next commit, because topics may have been deleted."""
@@ -175,6 +174,27 @@ class Transactions:
             producer.begin_transaction()
         except KafkaException as failure:
             raise InDoubt(f"the producer cannot begin: {describe(failure.args[0])}") from failure
+        if not search.whole:
+            self._append(producer, outs, offsets, search, meanwhile)
+            self._send_offsets(producer, offsets)
+            return
+        fence = self._fence
+        assert fence is not None
+        fence.begin(producer, offsets)
+        try:
+            self._append(producer, outs, offsets, search, meanwhile)
+        except BaseException:
+            with suppress(KafkaException):
+                self._bounded(fence.settle)
+            raise
+        self._bounded(lambda: fence.end(producer, offsets))
+        _check(producer)
+
+    def _append(
+        self, producer: Producer, outs: Sequence[Produced], offsets: Mapping[int, int], search: Search,
+        meanwhile: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Produce all records, and wait until they are acknowledged."""
         for piece in search.pieces:
             search.under_way = piece
             try:
@@ -188,12 +208,9 @@ class Transactions:
                 producer.flush(STALL)  # serves the delivery reports, which tell the cause
                 raise KafkaException(self._cause(producer, offsets, failure.args[0])) from failure
             meanwhile()
-            # All records must be acknowledged before the offsets are sent. While the coordinator still adds partitions, it
-            # refuses offsets with CONCURRENT_TRANSACTIONS. The repetition would cost 100 ms per transaction.
             self._flush(producer, outs, offsets)
             if self._refused:
                 raise KafkaException(self._cause(producer, offsets, next(iter(self._refused.values()))))
-        self._send_offsets(producer, offsets)
 
     def _cause(self, producer: Producer, offsets: Mapping[int, int], noticed: KafkaError) -> KafkaError:
         """Return the error that made the transaction fail, or ``noticed`` if that error cannot be found.
@@ -258,27 +275,24 @@ class Transactions:
         producer.flush(TRANSACTION_TIMEOUT + STALL)
 
     def _send_offsets(self, producer: Producer, offsets: Mapping[int, int]) -> None:
-        queue, calls, note = self._group.queue, self._calls, self._group.note
-        assert calls is not None
-        positions = [TopicPartition(queue, partition, offset, note) for partition, offset in offsets.items()]
+        fence = self._fence
+        assert fence is not None
+        self._bounded(lambda: fence.send(producer, offsets))
 
-        def send() -> None:
-            # The epoch is read here, directly before its use. So no poll can report a lost partition in between.
-            metadata = self._group.metadata()
-            calls.run(
-                lambda: producer.send_offsets_to_transaction(positions, metadata, OFFSETS_PATIENCE),
-                OFFSETS_PATIENCE + 1,
-            )
-
+    def _bounded(self, call: Callable[[], None]) -> None:
         try:
-            patiently(send, OFFSETS_PATIENCE)
+            call()
         except Stuck as failure:
             # librdkafka (issues 5456, 5511) waits for ever for a coordinator that left the cluster. The call cannot be
             # cancelled, and the producer cannot be freed. So both are abandoned.
-            calls.close()
-            self._calls, self._producer = BoundedCalls(f"offsets of {self._id}"), None
+            if self._fence is not None:
+                self._fence.close()
+            self._fence, self._producer = self._new_fence(), None
             silent = KafkaError(KafkaError.REQUEST_TIMED_OUT, "the group's coordinator is silent")
             raise KafkaException(silent) from failure
+
+    def _new_fence(self) -> Fence:
+        return Fence(self._group, f"offsets of {self._id}")
 
     def _decide(self, outs: Sequence[Produced]) -> None:
         """Commit the transaction. After a failed attempt, only the commit may be repeated, because it may have taken effect."""
@@ -384,6 +398,15 @@ class Transactions:
             self._ends[partition] = offset + 1 if offset is not None and offset >= 0 else 0
 
 
+def _check(producer: Producer) -> None:
+    """Raise the error of a transaction that has failed. Few records have a delivery report, so a refused record may be unknown until here."""
+    try:
+        producer.begin_transaction()  # librdkafka names no other call that asks for the state, sends nothing, and changes nothing
+    except KafkaException as failure:
+        if not too_late(failure.args[0]):  # too late to begin: the transaction is open, and nothing is wrong
+            raise
+
+
 def _error_of(failure: KafkaException | SystemError) -> KafkaError:
     if isinstance(failure, KafkaException):
         error: KafkaError = failure.args[0]
@@ -391,13 +414,3 @@ def _error_of(failure: KafkaException | SystemError) -> KafkaError:
     # After a fatal error, flush() and poll() of confluent-kafka raise KafkaException. But if a delivery report runs after the
     # error, they raise SystemError.
     return KafkaError(KafkaError._FATAL, "the producer met a fatal error")  # noqa: SLF001
-
-
-class Group:
-    """The consumer group whose offsets a transaction carries: its name, its metadata, and the topics of its service."""
-
-    def __init__(
-        self, name: str, queue: str, state: str, metadata: Callable[[], Any], own: Collection[str] = (),
-        note: str = WITH_ROW,
-    ) -> None:  # fmt: skip
-        self.name, self.queue, self.state, self.metadata, self.own, self.note = name, queue, state, metadata, own, note
