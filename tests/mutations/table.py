@@ -141,7 +141,14 @@ MUTATIONS = (
         "21-failed-destination-stops-everything",
         f"{_ROUTING}a_destination_that_fails_delays_what_goes_there_and_nothing_else",
     ),
-    Mutation("22-offsets-before-acknowledgements", f"{_CLIENTS}no_record_is_under_way_when_the_offsets_are_sent"),
+    Mutation(
+        "22-offsets-behind-the-records",
+        f"{_CLIENTS}the_offsets_are_sent_before_the_records_and_accepted_before_the_commit",
+    ),
+    Mutation(
+        "537-failure-not-noticed-before-the-commit",
+        "tests/integration/kafka/test_refused_records.py::test_the_one_record_that_is_too_large_for_its_topic_is_found[3]",
+    ),
     Mutation("23-any-thread", f"{_CLIENTS}a_second_thread_may_not_touch_the_consumer"),
     Mutation("24-extras-stay-assigned", f"{_CLIENTS}a_revoked_partition_takes_its_commands_along"),
     Mutation("25-slot-not-used", f"{_CLIENTS}a_restart_in_the_same_slot_ends_what_its_predecessor_left_open"),
