@@ -6,6 +6,8 @@ STAMP := $(VENV)/.made-from-lock
 # Many tests wait, for Kafka and for processes: three processes keep two cores at work. With four, tests exceed their time limits on a busy machine.
 # One process: make test PROCESSES=0
 PROCESSES ?= 3
+# Which third of the slow tests the gate runs: 0, 1 or 2. All: make test-gate TURN=
+TURN ?= commit
 # Tests that go through the hot path, and those that look into its functions, which only the Python form allows.
 HOT := tests/unit/protocol tests/unit/worker tests/contracts tests/conformance tests/rules tests/simulation tests/crashes tests/architecture/test_entries.py
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
@@ -34,8 +36,8 @@ screenshots: $(STAMP) ## Write a picture of every page of the web console into b
 test: $(STAMP) ## Run the quick tests (minutes), on a real Kafka and a real Spark; the first run fetches their jars
 	$(TESTS) -m "not slow and not long"
 
-test-gate: form ## Run the tests of the gate, in the compiled form if there is a C compiler: all but those that are marked long (most of an hour)
-	$(TESTS) -m "not long" --durations 25
+test-gate: form ## Run the tests of the gate, in the compiled form if there is a C compiler: the quick ones, and a third of the slow ones, which depends on the commit (half an hour)
+	$(TESTS) -m "not long" --turn "$(TURN)" --durations 25
 
 test-all: form ## Run every test, also the short forms of all chaos runs and soaks (more than an hour)
 	$(TESTS) --durations 25

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import chosen_kafka, spark_classes
+from tests.support import chosen_kafka, spark_classes, turns
 from tests.support.forms import needs_python_form
 from tests.support.sharing import GroupScheduling, begins_late
 from tests.support.waiting import SLOWER
@@ -30,12 +30,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--python-form", action="store_true", help="run only the tests that a run of the compiled form skips"
     )
+    parser.addoption("--turn", metavar="TURN", default="", help=turns.HELP)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """End the run before its first test if the chosen Kafka cannot be used. Only the first process of a run asks."""
     if hasattr(config, "workerinput"):
         return
+    try:
+        turns.turn_of(config.getoption("--turn"), config.rootpath)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from error
     if trouble := chosen_kafka.trouble(chosen_kafka.choice(config.getoption("--kafka"))):
         raise pytest.UsageError(trouble)
     # A run of chosen tests may need no Spark.
@@ -48,11 +53,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if not needs_python_form(item)]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if needs_python_form(item)]
+    _leave_out(config, items)
     items.sort(key=lambda item: begins_late(item.nodeid))
     for item in items:
         marker = item.get_closest_marker("timeout")
         limit = float(marker.args[0] if marker else config.getini("timeout"))
         item.add_marker(pytest.mark.timeout(limit * SLOWER), append=False)
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the slow tests of the files that wait for another turn."""
+    turn = turns.turn_of(config.getoption("--turn"), config.rootpath)
+    waiting = [
+        item for item in items if item.get_closest_marker("slow") and turns.waits(turns.file_of(item.nodeid), turn)
+    ]
+    if waiting:
+        config.hook.pytest_deselected(items=waiting)
+        left = set(waiting)
+        items[:] = [item for item in items if item not in left]
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say which slow tests are in the run."""
+    return turns.told(turns.turn_of(config.getoption("--turn"), config.rootpath))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

@@ -238,6 +238,11 @@ def too_late(error: KafkaError) -> bool:
     return error.code() == KafkaError._STATE  # noqa: SLF001
 
 
+def is_open(error: KafkaError) -> bool:
+    """Return True if a transaction cannot be begun only because one is open, and nothing is wrong with that one."""
+    return error.code() == KafkaError._STATE and not error.txn_requires_abort() and not error.fatal()  # noqa: SLF001
+
+
 def timed_out(error: KafkaError) -> bool:
     """Return True if a delivery report means that a record was not delivered in time."""
     return error.code() in {KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT}  # noqa: SLF001

@@ -1,14 +1,16 @@
 """The fence of a transaction: offsets of the consumer group, which the brokers accept from the owner of a partition only.
 
-The offsets are sent first, on a thread of their own, and the records follow at once. A transaction is committed when both are acknowledged. Sent
-one after the other, they would cost one more round trip, and a worker whose transactions follow each other would wait 20 ms each time:
+The offsets are sent first, on a thread of their own, and the records follow at once. A transaction is committed when both are acknowledged. This saves
+a round trip, and most of the waits right behind a commit. While the coordinator still ends the transaction before, it refuses offsets, and the partitions of records.
+librdkafka sends offsets again after 5 ms (``retry.backoff.ms``), but partitions only after 20 ms, whatever the settings. Behind the offsets, partitions come a little
+later, and are mostly accepted at once:
 
-    commit of the step before:  brokers still write its markers |
-    offsets                     refused, again, again            accepted
-    partitions of the records                                   | accepted      alone: refused, again after 20 ms
+    the transaction before ends    -------|
+    the offsets                     no  no  yes
+    the partitions                         yes
+    the partitions, sent first      no ............ yes
 
-The coordinator refuses both while it ends the transaction before. librdkafka sends offsets again after ``retry.backoff.ms``, but partitions after 20 ms,
-whatever the settings (design decision 0068).
+Nothing but time depends on this order (design decision 0068).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
-from conversations.kafka.bounded_calls import BoundedCalls
+from conversations.kafka.bounded_calls import BoundedCalls, Stuck
 from conversations.kafka.offsets import WITH_ROW
 from conversations.kafka.retrying import is_retriable, patiently
 
@@ -49,7 +51,11 @@ class Fence:
         self._under_way = False
 
     def begin(self, producer: Producer, offsets: Mapping[int, int]) -> None:
-        """Begin to send offsets. Return when librdkafka has them, so that what is produced next is behind them."""
+        """Begin to send offsets. Return when the call is made, so that records that are produced next are mostly behind them.
+
+        Raises:
+            Stuck: the thread makes no calls any more.
+        """
         begun = Lock()
         begun.acquire()
         send = self._call(producer, offsets)
@@ -60,7 +66,9 @@ class Fence:
 
         self._under_way = True
         self._calls.begin(call)
-        begun.acquire()
+        if not begun.acquire(timeout=STUCK_AFTER):
+            self._under_way = False
+            raise Stuck("the thread of the offsets makes no calls")
 
     def end(self, producer: Producer, offsets: Mapping[int, int]) -> None:
         """Wait until the offsets that were sent last are accepted. If they fail with an error that may pass, send them again.
@@ -82,7 +90,10 @@ class Fence:
         patiently(lambda: self._calls.run(self._call(producer, offsets), STUCK_AFTER), OFFSETS_PATIENCE)
 
     def settle(self) -> None:
-        """Wait for the end of what is under way, if anything is: librdkafka makes one call of this kind at a time. Raises ``Stuck`` only."""
+        """Wait for the end of what is under way, if anything is: librdkafka makes one call of this kind at a time.
+
+        Refused offsets are no error here. ``Stuck`` is.
+        """
         with suppress(KafkaException):
             self._wait()
 
@@ -100,6 +111,7 @@ class Fence:
             TopicPartition(self._group.queue, partition, offset, self._group.note)
             for partition, offset in offsets.items()
         ]
-        # The epoch is read on the thread that polls. A later poll may report a lost partition, and its epoch must not be used for this step.
+        # The epoch is read on the thread that polls, and that thread does not poll before the commit, also when offsets are sent again. A later poll may report a lost
+        # partition, and the epoch of that moment must not be used for this step.
         metadata = self._group.metadata()
         return lambda: producer.send_offsets_to_transaction(positions, metadata, OFFSETS_PATIENCE)

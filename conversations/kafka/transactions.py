@@ -18,6 +18,7 @@ from conversations.kafka.failures import (
     Word,
     consequence,
     describe,
+    is_open,
     is_producer_fenced,
     timed_out,
     too_large,
@@ -50,6 +51,7 @@ SAFE = {
 PREFERRED = {
     # A transaction that begins right after another gets CONCURRENT_TRANSACTIONS. By default librdkafka would then wait 100 ms.
     "retry.backoff.ms": 5,
+    "retry.backoff.max.ms": 20,  # by default the wait doubles up to a second, and the markers of a commit may take some tens of milliseconds
     # A missing topic is reported after this time instead of 30 s. So it is reported before the transaction times out.
     "topic.metadata.propagation.max.ms": 1000,
     "linger.ms": 5,  # flush() ends this wait at once, so the wait only groups records that are produced before the flush
@@ -180,14 +182,20 @@ class Transactions:
             return
         fence = self._fence
         assert fence is not None
-        fence.begin(producer, offsets)
         try:
+            self._bounded(lambda: fence.begin(producer, offsets))
             self._append(producer, outs, offsets, search, meanwhile)
         except BaseException:
             with suppress(KafkaException):
                 self._bounded(fence.settle)
             raise
-        self._bounded(lambda: fence.end(producer, offsets))
+        try:
+            self._bounded(lambda: fence.end(producer, offsets))
+        except KafkaException:
+            # Offsets also fail because a record was refused while they were sent again. Their error does not tell this.
+            if self._producer is not None:
+                _check(producer)
+            raise
         _check(producer)
 
     def _append(
@@ -399,11 +407,14 @@ class Transactions:
 
 
 def _check(producer: Producer) -> None:
-    """Raise the error of a transaction that has failed. Few records have a delivery report, so a refused record may be unknown until here."""
+    """Raise the error of a transaction that has failed. Few records have a delivery report, so a refused record may be unknown until here.
+
+    A second begin is the one call of librdkafka that tells the state of an open transaction without sending anything. It always fails.
+    """
     try:
-        producer.begin_transaction()  # librdkafka names no other call that asks for the state, sends nothing, and changes nothing
+        producer.begin_transaction()
     except KafkaException as failure:
-        if not too_late(failure.args[0]):  # too late to begin: the transaction is open, and nothing is wrong
+        if not is_open(failure.args[0]):
             raise
 
 

@@ -56,6 +56,7 @@ class FaultyConnection(MemoryConnection):
         self._meanwhile = meanwhile
         self._lanes = lanes
         self.page = Page()
+        self._commits = 0
 
     def partitions(self, service: str) -> int | None:
         """Return the partition count of a service, or None. The broker of the simulation notes a service that is missing."""
@@ -187,16 +188,26 @@ class FaultyConnection(MemoryConnection):
         # If the transaction must fail, no record may arrive late. So all records stay in the transaction.
         passes = self._group.knows(self) and not broker.missing(outs) and not broker.refused(outs)
         now, transaction.late, transaction.stopped = broker.scatter(outs) if passes else (list(outs), [], [])
-        broker.produce(transaction, now)
+        self._commits += 1
+        # On Kafka both are under way at the same time, so either may come first.
+        parts: list[Callable[[], None]] = [
+            lambda: broker.produce(transaction, now),
+            lambda: self._send_offsets(transaction, offsets),
+        ]
+        first, second = parts if self._commits % 2 else parts[::-1]
+        first()
         self._stall()
         self._die_within(transaction)
-        broker.send_offsets(transaction, self, offsets)
-        transaction.handled = self.page.take(offsets)
+        second()
         self._stall()
         self._leave_undecided(transaction)
         done = broker.finish(transaction, commit=True)
         broker.release(RELEASED)
         return done
+
+    def _send_offsets(self, transaction: StepTransaction, offsets: Mapping[int, int]) -> None:
+        self._faulty.send_offsets(transaction, self, offsets)
+        transaction.handled = self.page.take(offsets)
 
     def _check_fence(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         state = service_topic(self.broker.namespace, self.service, STATE)

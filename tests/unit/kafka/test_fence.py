@@ -88,6 +88,14 @@ def test_one_call_ends_before_the_next_begins(fences: Fence) -> None:
     assert [offsets for offsets, _ in sending.sent] == [{0: 7}, {0: 8}]
 
 
+def test_a_closed_fence_makes_nobody_wait_for_ever(fences: Fence, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fence, "STUCK_AFTER", 0.05)
+    fences.close()
+    with pytest.raises(Stuck):
+        fences.begin(Sending().producer, {0: 7})
+    fences.settle()
+
+
 def test_a_silent_coordinator_is_given_up(fences: Fence, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fence, "STUCK_AFTER", 0.05)
     sending = Sending()
