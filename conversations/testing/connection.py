@@ -192,22 +192,19 @@ class FaultyConnection(MemoryConnection):
         # On Kafka both are under way at the same time, so either may come first.
         parts: list[Callable[[], None]] = [
             lambda: broker.produce(transaction, now),
-            lambda: self._send_offsets(transaction, offsets),
+            lambda: broker.send_offsets(transaction, self, offsets),
         ]
         first, second = parts if self._commits % 2 else parts[::-1]
         first()
         self._stall()
         self._die_within(transaction)
         second()
+        transaction.handled = self.page.take(offsets)
         self._stall()
         self._leave_undecided(transaction)
         done = broker.finish(transaction, commit=True)
         broker.release(RELEASED)
         return done
-
-    def _send_offsets(self, transaction: StepTransaction, offsets: Mapping[int, int]) -> None:
-        self._faulty.send_offsets(transaction, self, offsets)
-        transaction.handled = self.page.take(offsets)
 
     def _check_fence(self, outs: Sequence[Produced], offsets: Mapping[int, int]) -> None:
         state = service_topic(self.broker.namespace, self.service, STATE)
