@@ -2,14 +2,14 @@
 
 import os
 import signal
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
 
 from tests.support import chosen_kafka, spark_classes, turns
 from tests.support.forms import needs_python_form
-from tests.support.sharing import GroupScheduling, begins_late
+from tests.support.sharing import GroupScheduling, begins_late, file_of
 from tests.support.waiting import SLOWER
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -24,6 +24,10 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+TURN = pytest.StashKey[int | None]()
+"""The turn whose slow tests run; None if those of all turns run."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that choose the Kafka and the tests of the run."""
     parser.addoption("--kafka", metavar="KAFKA", help=chosen_kafka.HELP)
@@ -35,12 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """End the run before its first test if the chosen Kafka cannot be used. Only the first process of a run asks."""
-    if hasattr(config, "workerinput"):
-        return
     try:
-        turns.turn_of(config.getoption("--turn"), config.rootpath)
+        config.stash[TURN] = turns.turn_of(config.getoption("--turn"), config.rootpath)
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
+    if hasattr(config, "workerinput"):
+        return
     if trouble := chosen_kafka.trouble(chosen_kafka.choice(config.getoption("--kafka"))):
         raise pytest.UsageError(trouble)
     # A run of chosen tests may need no Spark.
@@ -50,10 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the groups of tests that take longest, and give each test its time limit on a shared machine."""
     if config.getoption("--python-form"):
-        others = [item for item in items if not needs_python_form(item)]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if needs_python_form(item)]
-    _leave_out(config, items)
+        _leave_out(config, items, lambda item: not needs_python_form(item))
+    turn = config.stash[TURN]
+    _leave_out(
+        config, items, lambda item: bool(item.get_closest_marker("slow")) and turns.waits(file_of(item.nodeid), turn)
+    )
     items.sort(key=lambda item: begins_late(item.nodeid))
     for item in items:
         marker = item.get_closest_marker("timeout")
@@ -61,21 +66,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.timeout(limit * SLOWER), append=False)
 
 
-def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the slow tests of the files that wait for another turn."""
-    turn = turns.turn_of(config.getoption("--turn"), config.rootpath)
-    waiting = [
-        item for item in items if item.get_closest_marker("slow") and turns.waits(turns.file_of(item.nodeid), turn)
-    ]
-    if waiting:
-        config.hook.pytest_deselected(items=waiting)
-        left = set(waiting)
-        items[:] = [item for item in items if item not in left]
+def _leave_out(config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]) -> None:
+    """Take the unwanted tests out of ``items``, and report them as deselected."""
+    others = [item for item in items if unwanted(item)]
+    config.hook.pytest_deselected(items=others)
+    left = set(others)
+    items[:] = [item for item in items if item not in left]
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say which slow tests are in the run."""
-    return turns.told(turns.turn_of(config.getoption("--turn"), config.rootpath))
+    return turns.told(config.stash[TURN])
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

@@ -26,9 +26,14 @@ Tests of "spark" share the Spark session. Each test of "runs" needs the whole ma
 """
 
 
+def file_of(test: str) -> str:
+    """Return the file of a test's name."""
+    return test.partition("::")[0]
+
+
 def group_of(test: str) -> str:
     """Return the group of a test: the group of its file or folder in ``SHARED``, else its file."""
-    file = test.partition("::")[0]
+    file = file_of(test)
     return next((group for place, group in SHARED.items() if file.startswith(place)), file)
 
 

@@ -34,11 +34,6 @@ def waits(file: str, turn: int | None) -> bool:
     return turn is not None and crc32(file.encode()) % TURNS != turn
 
 
-def file_of(test: str) -> str:
-    """Return the file of a test's name."""
-    return test.partition("::")[0]
-
-
 def told(turn: int | None) -> str:
     """Return the line about the turn at the beginning of a run; empty if all slow tests run."""
     if turn is None:
