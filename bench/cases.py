@@ -51,6 +51,8 @@ class Sample:
     verdict: verify.Verdict
     open_per_second: float | None = None
     """Messages per second without the first message of each dialog; None if this was not measured."""
+    peak_mb: float | None = None
+    """Largest resident memory of the process, in MB; None if this was not measured."""
     versions: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,7 +92,7 @@ def run(case: Case, bootstrap: str, space: str, tell: Tell, patience: float = qu
     messages, seconds = told["messages"], told["seconds"]
     return Sample(
         messages / seconds, told["cpu_seconds"] / messages * 1e6, told["commits"], told["late"], busy, verdict,
-        _open(told), told["versions"],
+        _open(told), told.get("peak_mb") or None, told["versions"],
     )  # fmt: skip
 
 

@@ -114,6 +114,8 @@ def summary(runs: Sequence[Sample]) -> dict[str, Any]:
     }
     if opened := [run.open_per_second for run in runs if run.open_per_second is not None]:
         found["median_open_per_second"] = round(median(opened))
+    if peaks := [run.peak_mb for run in runs if run.peak_mb is not None]:
+        found["median_peak_mb"] = round(median(peaks))
     return found
 
 

@@ -6,6 +6,8 @@ import json
 import sys
 import time
 
+from bench import memory
+
 MARK = "bench-result "
 """First characters of the output line with the result."""
 
@@ -51,6 +53,7 @@ def report(
         "commits": commits,
         "late": late,
         "lap": lap or {},
+        "peak_mb": memory.peak_mb(),
         "versions": versions,
     }
     sys.stdout.write(f"\n{MARK}{json.dumps(told)}\n")

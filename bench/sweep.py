@@ -13,7 +13,7 @@ from bench.part import Found, Sheet
 from bench.rounds import Rounds, ratio
 from bench.workload import Workload
 
-SPEED, CPU = "median_messages_per_second", "median_cpu_us_per_message"
+SPEED, CPU, PEAK = "median_messages_per_second", "median_cpu_us_per_message", "median_peak_mb"
 LABELS = {RAW.name: RAW.label, OURS.name: OURS.label}
 
 
@@ -48,10 +48,19 @@ def sheet(found: Found, what: str, notes: Sequence[str], speed: str = SPEED) -> 
     return Sheet(headings[: len(rows[0])], rows, list(notes))
 
 
+def memory(found: Found, what: str, notes: Sequence[str]) -> Sheet:
+    """Return a table of the largest resident memory of each contender's process, with a row for each number."""
+    rows = [
+        (f"{number:,}", *(_number(found["cases"].get(f"{name} {number}"), PEAK) for name in LABELS))
+        for number in found["numbers"]
+    ]
+    return Sheet((what, "bare loop, peak MB", "ours, peak MB"), rows, list(notes))
+
+
 def _number(it: dict[str, Any] | None, name: str) -> str:
     if it is None or name not in it:
         return ""
-    return f"{it[name]:,}" if name.endswith("second") else f"{it[name]:.1f}"
+    return f"{it[name]:.1f}" if name == CPU else f"{it[name]:,}"
 
 
 def draw(found: Found, figure: Any, title: str, speed: str = SPEED) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench.scale import memory
+from bench import memory
 from bench.stopwatch import MARK
 from conversations import Kafka
 from conversations_ops.read_model.file import path_of

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 
-from bench.scale import memory
+from bench import memory
 from bench.scale.opening import make_worker
 from bench.stopwatch import MARK
 from bench.workload import Job

@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+from bench import memory
 from bench.contenders import our_loop
-from bench.scale import memory
 from bench.stopwatch import MARK
 from bench.watching import Moves, WatchedConnection
 from bench.workload import Job

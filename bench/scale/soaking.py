@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from bench.scale import memory
+from bench import memory
 from bench.scale.opening import make_worker
 from bench.workload import Job
 from conversations.interpreter import relax

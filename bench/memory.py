@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+STATUS = Path("/proc/self/status")
+
 
 def resident_mb() -> float:
     """Return the resident memory now."""
@@ -16,5 +18,8 @@ def peak_mb() -> float:
 
 
 def _field(name: str) -> float:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
+    """Return a field of the status in MB; 0 if the system does not tell."""
+    if not STATUS.exists():
+        return 0.0
+    status = STATUS.read_text(encoding="ascii")
     return int(next(line for line in status.splitlines() if line.startswith(name)).split()[1]) / 1024
