@@ -145,19 +145,31 @@ class Transactions:
         try:
             self._fill(outs, offsets, search, meanwhile)
         except (KafkaException, SystemError) as failure:
-            error = _error_of(failure)
-            outcome = self._undo(error, outs)
-            if not isinstance(outcome, Interrupted) or word_for(error) is not Word.RECORD:
+            outcome = self._undo(_error_of(failure), outs)
+            try:
+                if self._goes_on(outcome, _error_of(failure), outs, search):
+                    return False
                 raise outcome from failure
-            if (at := search.found) is not None:
-                found = RefusedRecord(outs[at][0], describe(error), too_large(error))
-                raise DestinationFailed({}, records={at: found}) from failure
-            if search.narrow():
-                return False
-            if self._batch <= LEAST_BATCH or not self._shrunk():
-                raise outcome from failure
-            search.begin_again()
+            finally:
+                del outcome  # its traceback refers to this frame: a cycle would keep a failed producer alive
+        return True
+
+    def _goes_on(self, outcome: LogError, error: KafkaError, outs: Sequence[Produced], search: Search) -> bool:
+        """Choose what the next attempt appends, to learn which record made the transaction fail. Return False if there is no such record.
+
+        Raises:
+            DestinationFailed: this record was found.
+        """
+        if not isinstance(outcome, Interrupted) or word_for(error) is not Word.RECORD:
             return False
+        if (at := search.found) is not None:
+            found = RefusedRecord(outs[at][0], describe(error), too_large(error))
+            raise DestinationFailed({}, records={at: found})
+        if search.narrow():
+            return True
+        if self._batch <= LEAST_BATCH or not self._shrunk():
+            return False
+        search.begin_again()
         return True
 
     def _shrunk(self) -> bool:
