@@ -53,6 +53,8 @@ class Sample:
     """Messages per second without the first message of each dialog; None if this was not measured."""
     peak_mb: float | None = None
     """Largest resident memory of the process, in MB; None if this was not measured."""
+    form: str | None = None
+    """Form of our hot path in the process; None if the contender is not ours."""
     versions: dict[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,7 +94,7 @@ def run(case: Case, bootstrap: str, space: str, tell: Tell, patience: float = qu
     messages, seconds = told["messages"], told["seconds"]
     return Sample(
         messages / seconds, told["cpu_seconds"] / messages * 1e6, told["commits"], told["late"], busy, verdict,
-        _open(told), told.get("peak_mb") or None, told["versions"],
+        _open(told), told.get("peak_mb") or None, told.get("form"), told["versions"],
     )  # fmt: skip
 
 

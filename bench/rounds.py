@@ -89,6 +89,8 @@ class Rounds:
             return
         if not sample.verdict.good:
             self._fail(case, f"its replies are wrong: {sample.verdict}")
+        elif changed := change_of_form(self.outcome.samples.get(case.name, ()), sample):
+            self._fail(case, changed)
         elif count:
             self.outcome.samples[case.name].append(sample)
             screen.say(
@@ -100,6 +102,13 @@ class Rounds:
         self.outcome.failures.append(f"{case.name}: {why}")
         self.outcome.missing[case.name] = why
         self._ground.screen.warn(f"{case.name} failed: {why}")
+
+
+def change_of_form(earlier: Sequence[Sample], sample: Sample) -> str | None:
+    """Return what is wrong if a run was of another form than the earlier runs of its case, else None."""
+    if not earlier or earlier[0].form == sample.form:
+        return None
+    return f"this run is of the form {sample.form}, the earlier ones are of {earlier[0].form}: the sources have changed meanwhile"
 
 
 def summary(runs: Sequence[Sample]) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def report(
     *,
     late: int = 0,
     lap: dict[str, float] | None = None,
+    form: str | None = None,
     **versions: str,
 ) -> None:
     """Write the result of the run to standard output, for the benchmark."""
@@ -54,6 +55,7 @@ def report(
         "late": late,
         "lap": lap or {},
         "peak_mb": memory.peak_mb(),
+        "form": form,
         "versions": versions,
     }
     sys.stdout.write(f"\n{MARK}{json.dumps(told)}\n")

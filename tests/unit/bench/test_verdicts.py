@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 from bench.cases import Sample
-from bench.rounds import cpu_ratio, ratio
+from bench.rounds import change_of_form, cpu_ratio, ratio
 from bench.verify import Verdict, judge
 
 
@@ -41,3 +43,10 @@ def test_nobody_is_compared_with_who_did_not_run() -> None:
     samples = {"raw": [], "ours_memory": [sample(60, 16)]}
     assert ratio(samples, "ours_memory", "raw") is None
     assert cpu_ratio(samples, "ours_memory", "quix") is None
+
+
+def test_a_case_that_changes_its_form_is_refused() -> None:
+    compiled = replace(sample(100, 8), form="compiled")
+    assert change_of_form([], compiled) is None
+    assert change_of_form([compiled], compiled) is None
+    assert "sources have changed" in (change_of_form([compiled], replace(compiled, form="Python")) or "")
