@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.made-from-lock
-# Many tests wait, for Kafka and for processes: three processes keep two cores at work. With four, tests exceed their time limits on a busy machine.
+# Many tests wait, for Kafka and for processes: four processes keep two cores at work.
 # One process: make test PROCESSES=0
-PROCESSES ?= 3
-# Which third of the slow tests the gate runs: 0, 1 or 2. All: make test-gate TURN=
+PROCESSES ?= 4
+# Which quarter of the slow tests the gate runs: a number from 0 to 3. All: make test-gate TURN=
 TURN ?= commit
 # Tests that go through the hot path, and those that look into its functions, which only the Python form allows.
 HOT := tests/unit/protocol tests/unit/worker tests/contracts tests/conformance tests/rules tests/simulation tests/crashes tests/architecture/test_entries.py
@@ -36,7 +36,7 @@ screenshots: $(STAMP) ## Write a picture of every page of the web console into b
 test: $(STAMP) ## Run the quick tests (minutes), on a real Kafka and a real Spark; the first run fetches their jars
 	$(TESTS) -m "not slow and not long"
 
-test-gate: form ## Run the tests of the gate, in the compiled form if there is a C compiler: the quick ones, and a third of the slow ones, which depends on the commit (half an hour)
+test-gate: form ## Run the tests of the gate, in the compiled form if there is a C compiler: the quick ones, the demo, and a quarter of the slow ones, which depends on the commit (half an hour)
 	$(TESTS) -m "not long" --turn "$(TURN)" --durations 25
 
 test-all: form ## Run every test, also the short forms of all chaos runs and soaks (more than an hour)

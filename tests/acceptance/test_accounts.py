@@ -32,6 +32,7 @@ def balance(client: Client) -> Account:
     return Account() if found is None else Account.model_validate(found.value)
 
 
+@pytest.mark.slow
 def test_two_services_transfer_to_one_account_while_its_workers_are_killed(kafka: Kafka, tmp_path: Path) -> None:
     apply(kafka, [it.declaration() for it in (accounts, bank, till)], 2, 1)
     targets = [f"accounts:{name}" for name in ("accounts", "bank", "till")]

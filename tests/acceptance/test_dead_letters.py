@@ -86,6 +86,7 @@ def test_the_operators_day(terminal: Terminal) -> None:
     assert five in {letter["letter"] for letter in left.values()}
 
 
+@pytest.mark.slow
 def test_a_decision_keeps_the_diagnosis(terminal: Terminal) -> None:
     one, two, three, *_ = sorted(it["letter"] for it in terminal.letters())
     why = ("--reason", "INC-4711")
@@ -183,6 +184,7 @@ def test_a_shell_completes_services_and_letters(terminal: Terminal) -> None:
     assert completed(terminal, "conversations --namespace elsewhere dead-letters list fr") == []
 
 
+@pytest.mark.slow
 def test_nobody_is_there_to_decide(kafka: Kafka, tmp_path: Path) -> None:
     """The command is kept: it takes effect when the service runs again."""
     apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)

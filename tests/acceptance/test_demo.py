@@ -20,6 +20,7 @@ from tests.support.waiting import SLOWER, until
 pytestmark = pytest.mark.acceptance
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(620)
 def test_demo_ends_without_a_mismatch() -> None:
     """Every summary equals the CSV although records came twice and a worker was killed."""

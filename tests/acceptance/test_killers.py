@@ -27,6 +27,7 @@ def closed(kafka: Kafka) -> int:
     )
 
 
+@pytest.mark.slow
 def test_a_message_that_ends_its_process_is_found_and_the_others_are_handled(kafka: Kafka, tmp_path: Path) -> None:
     apply(kafka, [boss.declaration(), deadly.declaration()], 4, 1)
     with Client(boss, kafka) as client:

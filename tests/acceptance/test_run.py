@@ -335,6 +335,7 @@ def note(client: Client, to: str, *texts: str, group: str | None = None) -> str:
     return dialog.id
 
 
+@pytest.mark.slow
 def test_state_is_upgraded_by_the_next_version_and_waits_for_it_at_the_one_before(
     kafka: Kafka, writer: Client, tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def watch(kafka: Kafka, dialog_id: str, handle: str, done: Event) -> int:
     return rounds
 
 
+@pytest.mark.slow
 def test_three_speak_on_an_accepted_dialog_while_workers_are_killed(kafka: Kafka, tmp_path: Path) -> None:
     apply(kafka, [support.declaration(), customer.declaration()], 2, 1)
     done = Event()

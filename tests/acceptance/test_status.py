@@ -193,6 +193,7 @@ def test_a_file_that_cannot_be_written_is_an_error_with_its_path(kafka: Kafka, t
     assert (code, str(tmp_path / "cache") in told["error"]) == (1, True)
 
 
+@pytest.mark.slow
 def test_letters_queues_and_dialogs_are_what_whole_topics_say(model: Model, tmp_path: Path) -> None:
     kafka, terminal = model.kafka, Terminal(model.kafka, tmp_path)
     first, *_ = letters = [it for it in parked_messages(kafka, "fragile") if it.held]

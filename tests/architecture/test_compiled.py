@@ -121,6 +121,7 @@ def _form(tree: Path, **environment: str) -> str:
     return text
 
 
+@pytest.mark.slow
 @can_compile
 def test_a_checkout_runs_what_was_compiled_of_these_very_sources(small: Path) -> None:
     assert _form(small).startswith("compiled by mypyc")
@@ -136,6 +137,7 @@ def test_a_checkout_runs_what_was_compiled_of_these_very_sources(small: Path) ->
     assert _form(small).startswith("compiled by mypyc")
 
 
+@pytest.mark.slow
 @can_compile
 def test_a_wheel_says_for_which_python_it_is_and_has_both_forms(small: Path, tmp_path: Path) -> None:
     for compiled, tag in (("1", "cp3"), ("", "py3-none-any")):

@@ -19,6 +19,7 @@ def test_no_worker_ends_of_well_formed_records_at_the_edges(number: int) -> None
     assert tally.rounds == 1
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 def test_no_worker_ends_of_them_on_kafka(kafka_bootstrap: str) -> None:

@@ -68,6 +68,7 @@ def test_data_is_kept_over_stop_and_kill_and_a_second_broker_on_it_is_refused(tm
     assert (tmp_path / "kafka" / "broker.log").exists()
 
 
+@pytest.mark.slow
 def test_a_restart_after_a_kill_ends_the_transactions_that_were_open() -> None:
     """A partition with such a transaction would stand still for ever.
 
@@ -83,6 +84,7 @@ def test_a_restart_after_a_kill_ends_the_transactions_that_were_open() -> None:
         assert read(broker.bootstrap, topic, 1) == [b"later"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find the server")
 def test_a_server_whose_supervisor_was_killed_keeps_its_data_locked(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
@@ -110,6 +112,7 @@ exec {java} "$@"
 """
 
 
+@pytest.mark.slow
 def test_a_start_at_which_kafka_misread_its_metadata_is_tried_again(
     own_cache: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +183,7 @@ def wait_for_end(pid: int) -> None:
         os.close(descriptor)
 
 
+@pytest.mark.slow
 def test_a_corrupted_jar_is_repaired_before_the_broker_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = ensure_jars()
     monkeypatch.setenv("CONVERSATIONS_CACHE", str(tmp_path))
@@ -212,6 +216,7 @@ def test_a_named_broker_lives_on_until_it_is_stopped(own_cache: None) -> None:
         stop("one")
 
 
+@pytest.mark.slow
 def test_a_detached_brokers_failure_is_told_to_the_command_that_started_it(own_cache: None) -> None:
     with EmbeddedBroker() as other, pytest.raises(PortTaken, match=str(other.port)):
         start_detached("one", None, other.port)
@@ -230,6 +235,7 @@ def test_ctrl_c_ends_a_foreground_broker_without_a_traceback(own_cache: None) ->
     assert not Path(record["data"]).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to find what the JVM has mapped")
 def test_the_second_start_uses_the_class_archive_that_the_first_run_wrote(own_cache: None, tmp_path: Path) -> None:
     archives = tmp_path / "classes"

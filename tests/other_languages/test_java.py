@@ -93,6 +93,7 @@ def count(kafka: Kafka) -> int:
     return len(values(kafka, f"{kafka.namespace}.handled"))
 
 
+@pytest.mark.slow
 def test_a_service_in_java_and_one_in_python_handle_each_message_once_and_in_order_though_both_are_killed(
     kafka: Kafka, programs: Programs, tmp_path: Path
 ) -> None:

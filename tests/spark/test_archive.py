@@ -159,6 +159,7 @@ def test_records_dropped_while_it_runs_are_told_and_no_option_hides_them(
     assert "use --accept-holes" in json.loads(capsys.readouterr().out)["error"]
 
 
+@pytest.mark.slow
 def test_a_backfill_knows_a_repetition_of_long_ago_in_its_next_batch(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -264,6 +265,7 @@ def test_what_claims_to_be_of_a_service_that_is_none_has_no_folder_of_its_own(
     assert len(archived(read_archive(spark, str(tmp_path)))) == 10
 
 
+@pytest.mark.slow
 def test_an_archive_of_many_parts_puts_them_together_before_it_takes_more(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_group_is_as_old_as_its_first_letter_though_all_of_them_were_tried_aga
     assert facts == {"Broken": (False, 1, minutes(4_000), 1), "Torn": (True, 1, minutes(4), 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_letters_of_services_in_trouble(
     spark: SparkSession, troubles: Troubles, tmp_path: Path, capsys: pytest.CaptureFixture[str]

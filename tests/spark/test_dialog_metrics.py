@@ -163,6 +163,7 @@ def test_a_range_that_is_computed_again_says_the_same_once(
     assert "is not before --until" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_the_backlog_is_what_nobody_has_read(
     spark: SparkSession, troubles: Troubles, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -15,6 +15,7 @@ from tests.simulation.test_bounds import counted
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
 
+@pytest.mark.slow
 def test_a_catalog_that_could_not_be_read_is_not_read_for_each_unknown_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedBroker() as broker:
         kafka = Kafka(broker.bootstrap)

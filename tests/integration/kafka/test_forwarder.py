@@ -207,6 +207,7 @@ class Lossy(Forwarder):
         return None if self.seen % 5 == 0 else super()._addressed(record)
 
 
+@pytest.mark.slow
 def test_what_is_lost_between_the_clusters_is_transmitted_again(here: Kafka, there: Kafka) -> None:
     asker, service, emea, home = joined(here, there, 9)
     with (

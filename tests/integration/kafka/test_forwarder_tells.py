@@ -29,7 +29,7 @@ from tests.integration.kafka.test_forwarder import (
 from tests.support.waiting import until
 
 __all__ = ["here"]
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 ESTABLISHED = "01"
 
 
