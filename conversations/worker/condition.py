@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from conversations.durations import SECOND
@@ -25,10 +26,10 @@ So a count takes at most 2 % of the time, however many dialogs are parked.
 class Waits:
     """What waits in the parks of a partition, as it was last counted."""
 
-    __slots__ = ("_again", "held", "parked", "partition", "since")
+    __slots__ = ("_again", "_clock", "held", "parked", "partition", "since")
 
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
+    def __init__(self, partition: Partition, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.partition, self._clock = partition, clock
         self.parked = self.held = 0
         """Numbers of parked records, and of failed messages and handlers that wait for an operator."""
         self.since = NEVER
@@ -37,7 +38,7 @@ class Waits:
 
     def look(self) -> None:
         """Count again, unless the last count was long and is new."""
-        began = time.perf_counter()
+        began = self._clock()
         if began < self._again:
             return
         parking, parked, held, since = self.partition.parking, 0, 0, NEVER
@@ -48,7 +49,7 @@ class Waits:
                 held += row.due == NEVER
                 since = min(since, row.since)
         self.parked, self.held, self.since = parked, held, since
-        now = time.perf_counter()
+        now = self._clock()
         self._again = now + SHARE * (now - began)
 
 

@@ -124,6 +124,7 @@ def test_a_decision_keeps_the_diagnosis(terminal: Terminal) -> None:
     assert re.search(r"its dialog was ended by .+: INC-4711", text), "the records behind it have no failure"
 
 
+@pytest.mark.slow
 def test_what_an_operator_may_get_wrong(terminal: Terminal) -> None:
     letter, why = terminal.letters()[0]["letter"], ("--reason", "INC-4711")
     broken, wrong = terminal.out / "broken.json", terminal.out / "wrong.json"
@@ -151,6 +152,7 @@ def test_what_an_operator_may_get_wrong(terminal: Terminal) -> None:
     assert "'elsewhere'" in told["error"]
 
 
+@pytest.mark.slow
 def test_what_an_operator_reads(terminal: Terminal) -> None:
     listed = terminal.text("dead-letters", "list", "fragile")
     assert listed.count("you decide") == 5

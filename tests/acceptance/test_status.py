@@ -154,6 +154,7 @@ def interrupted(model: Model) -> None:
     assert [it.result() for it in several] == [truth] * 4, "several terminals may make the same file at once"
 
 
+@pytest.mark.slow
 def test_the_line_of_a_service_and_the_next_command(model: Model, tmp_path: Path) -> None:
     terminal = Terminal(model.kafka, tmp_path)
     code, told = terminal("status")

@@ -15,7 +15,7 @@ from tests.simulation.support.scenarios import SCENARIOS
 from tests.simulation.support.worlds import Scenario, World, crowded, lonely, play
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = int(os.environ.get("SIM_SEEDS", "160"))
+SEEDS = int(os.environ.get("SIM_SEEDS", "100"))
 CHUNKS = 5
 
 KEPT_SEEDS: dict[str, tuple[int, ...]] = {

@@ -124,6 +124,7 @@ def published(kafka: Kafka) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_a_range_that_is_computed_again_says_the_same_once(
     spark: SparkSession, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -99,6 +99,7 @@ def test_every_reason_is_given(spark: SparkSession) -> None:
     assert silent == [(state, "2 not acknowledged", OF_PEER) for state in ("CONVERSING", "DISCONNECTED_OUTBOUND")]
 
 
+@pytest.mark.slow
 @pytest.mark.kafka
 def test_dialogs_of_services_in_trouble(
     spark: SparkSession, troubles: Troubles, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -34,6 +34,7 @@ def test_every_mistake_is_found_and_nothing_else() -> None:
     assert found == marked
 
 
+@pytest.mark.slow
 def test_pyright_finds_the_same_mistakes() -> None:
     """A second type checker agrees, line by line, in what users write and in what is wrong."""
     command = [

@@ -440,6 +440,7 @@ def test_joining_while_requests_time_out_tells_whether_a_broker_is_there(kafka: 
         Unanswered(Kafka("127.0.0.1:1"), "orders").join(member)
 
 
+@pytest.mark.slow
 def test_brokers_that_advertise_an_address_where_nobody_is_are_asked_about_it(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:

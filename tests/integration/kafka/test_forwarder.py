@@ -296,6 +296,7 @@ def test_a_route_is_not_for_a_service_of_this_cluster(here: Kafka, there: Kafka)
     assert read_catalog(here).route("answerer") == emea
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_away_is_no_error(here: Kafka, there: Kafka) -> None:
     asker, service, emea, home = joined(here, there, 0)
     away = replace(there, bootstrap="127.0.0.1:1")
