@@ -94,7 +94,7 @@ def run(case: Case, bootstrap: str, space: str, tell: Tell, patience: float = qu
     messages, seconds = told["messages"], told["seconds"]
     return Sample(
         messages / seconds, told["cpu_seconds"] / messages * 1e6, told["commits"], told["late"], busy, verdict,
-        _open(told), told.get("peak_mb") or None, told.get("form"), told["versions"],
+        _open(told), told.get("peak_mb"), told.get("form"), told["versions"],
     )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ class Rounds:
 
 
 def change_of_form(earlier: Sequence[Sample], sample: Sample) -> str | None:
-    """Return what is wrong if a run was of another form than the earlier runs of its case, else None."""
+    """Return the fault of a run whose form differs from the earlier runs of its case; None without a fault."""
     if not earlier or earlier[0].form == sample.form:
         return None
     return f"this run is of the form {sample.form}, the earlier ones are of {earlier[0].form}: the sources have changed meanwhile"

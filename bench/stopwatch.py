@@ -54,7 +54,7 @@ def report(
         "commits": commits,
         "late": late,
         "lap": lap or {},
-        "peak_mb": memory.peak_mb(),
+        "peak_mb": memory.peak_mb() if memory.is_told() else None,
         "form": form,
         "versions": versions,
     }

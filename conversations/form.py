@@ -39,6 +39,11 @@ def is_compiled() -> bool:
     return spec is not None and str(spec.origin).endswith(tuple(EXTENSION_SUFFIXES))
 
 
+def name() -> str:
+    """Return the name of the form that runs in this process."""
+    return "compiled" if is_compiled() else "python"
+
+
 def told() -> str:
     """Return a sentence about the form that runs, and how to get the other one."""
     if is_compiled():

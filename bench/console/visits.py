@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
+from bench import memory
 from bench.children import RunFailed
 from bench.console.planting import AGAIN, BILLING, EXCEPTIONS, ORDERS, REQUEST, Planted, word
 from bench.latencies import percentile
@@ -81,8 +82,7 @@ class Site:
 
     def peak_mb(self) -> float:
         """Return the most resident memory of the console."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
-        return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+        return memory.peak_mb(self._process.pid)
 
     def idle_cpu(self, seconds: float) -> float:
         """Return the share of one processor that the console uses while nobody asks it."""

@@ -14,8 +14,7 @@ from pydantic import BaseModel
 from bench.profiled import INLINE, Profilers
 from bench.stopwatch import Stopwatch, report
 from bench.workload import Job
-from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings
-from conversations.form import is_compiled
+from conversations import Contract, Dialog, Kafka, MessageType, Service, WorkerSettings, form
 from conversations.interpreter import relax
 from conversations.kafka.connection import KafkaConnection
 from conversations.ports import ANY_SIZE, Record
@@ -134,8 +133,7 @@ def run(job: Job, service: Service[Any], messages: int | None = None) -> None:
     late = sum(partition.waiting.added for partition in worker.partitions.values())
     profilers.stop(job.workload.messages)
     worker.close()
-    form = "compiled" if is_compiled() else "Python"
-    report(worker.counts.handled, elapsed, commits, late=late, lap=watch.lap, form=form)
+    report(worker.counts.handled, elapsed, commits, late=late, lap=watch.lap, form=form.name())
 
 
 if __name__ == "__main__":

@@ -18,14 +18,14 @@ OPEN = "median_open_per_second"
 
 
 def measure(ground: Ground) -> Found:
-    """Run all rounds. Each run has the same number of messages, which go to the dialogs in turn."""
+    """Run all rounds. The messages go to the dialogs in turn."""
     count = ground.plan.count
     loads = [Workload(count(max(MESSAGES, EACH * it)), count(it)) for it in DIALOGS]
     return sweep.measure(ground, [(load.dialogs, load) for load in loads], SLOWEST)
 
 
 def sheets(found: Found) -> list[Sheet]:
-    """Return a table for all messages, and a table without the first message of each dialog."""
+    """Return tables for all messages, for those after the first of each dialog, and for memory."""
     note = (
         f"{found['messages']:,} messages, but at least {EACH} to a dialog. They go to the dialogs in turn. This is the worst case for a cache of recently used dialogs. "
         f"Medians of {found['rounds']} rounds."
@@ -34,7 +34,7 @@ def sheets(found: Found) -> list[Sheet]:
         "This table leaves out the first messages, which begin the dialogs: the time starts when the number of handled messages equals "
         "the number of dialogs."
     )
-    memory = "The largest resident memory of the process. Ours keeps rows of dialogs in memory up to a limit, the setting `cached_bytes`."
+    memory = "The largest resident memory of the process. Ours keeps endpoints in memory up to the setting `limits.cached_bytes`."
     return [
         sweep.sheet(found, "dialogs", [note]),
         sweep.sheet(found, "dialogs, after they are open", [later], OPEN),

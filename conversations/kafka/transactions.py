@@ -145,9 +145,10 @@ class Transactions:
         try:
             self._fill(outs, offsets, search, meanwhile)
         except (KafkaException, SystemError) as failure:
-            outcome = self._undo(_error_of(failure), outs)
+            error = _error_of(failure)
+            outcome = self._undo(error, outs)
             try:
-                if self._goes_on(outcome, _error_of(failure), outs, search):
+                if self._goes_on(outcome, error, outs, search):
                     return False
                 raise outcome from failure
             finally:
@@ -155,7 +156,7 @@ class Transactions:
         return True
 
     def _goes_on(self, outcome: LogError, error: KafkaError, outs: Sequence[Produced], search: Search) -> bool:
-        """Choose what the next attempt appends, to learn which record made the transaction fail. Return False if there is no such record.
+        """Choose what the next attempt appends, to find the record at fault. Return False if there is none.
 
         Raises:
             DestinationFailed: this record was found.
@@ -419,8 +420,9 @@ class Transactions:
 
 
 def _check(producer: Producer) -> None:
-    """Raise the error of a transaction that has failed. Few records have a delivery report, so a refused record may be unknown until here.
+    """Raise the error of a transaction that has failed.
 
+    Few records have a delivery report, so a refused record may be unknown until here.
     A second begin is the one call of librdkafka that tells the state of an open transaction without sending anything. It always fails.
     """
     try:

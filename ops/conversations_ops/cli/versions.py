@@ -7,7 +7,7 @@ from importlib.metadata import version as installed
 
 import typer
 
-from conversations.form import is_compiled, told
+from conversations import form
 from conversations_ops.cli.kafka_options import Command
 from conversations_ops.cli.output import Json, show
 
@@ -31,9 +31,9 @@ def version(as_json: Json = False) -> None:
     """
     plain = {
         "version": installed(DISTRIBUTION),
-        "form": "compiled" if is_compiled() else "python",
+        "form": form.name(),
         "python": platform.python_version(),
         "confluent_kafka": installed("confluent-kafka"),
     }
-    text = f"{DISTRIBUTION} {plain['version']}\nform: {told()}\nPython {plain['python']}, confluent-kafka {plain['confluent_kafka']}"
+    text = f"{DISTRIBUTION} {plain['version']}\nform: {form.told()}\nPython {plain['python']}, confluent-kafka {plain['confluent_kafka']}"
     show(plain, text, as_json=as_json)
