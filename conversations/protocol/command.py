@@ -8,7 +8,7 @@ The operations of one command take effect together. So a begin, its messages and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -25,6 +25,7 @@ from conversations.protocol.command_fields import (
     write_fields,
     write_items,
 )
+from conversations.protocol.command_parts import Bodies, Join, Window
 from conversations.protocol.fragments import cut
 from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS, PIECE_BYTES
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry, Schema
@@ -57,6 +58,7 @@ __all__ = [
     "Verb",
     "aged",
     "decode_command",
+    "decode_parts",
     "encode_command",
     "pool_id",
     "records_of",
@@ -392,6 +394,20 @@ def _decode_current(value: bytes) -> Command | None:
     except (OtherLayout, IndexError, ValueError):
         return None
     return Command(*[*fields, operations])
+
+
+def decode_parts(parts: Iterable[memoryview], join: Join) -> tuple[Command, Bodies] | None:
+    """Decode a command of the newest schema from its parts; return its bodies and their positions, too. None if it must be decoded as a whole.
+
+    ``join`` makes one object of the parts of a body.
+    """
+    window = Window(parts, join)
+    try:
+        fields, items = window.record(CURRENT.head, _HEAD, _LAYOUTS, OPERATIONS)
+    except (OtherLayout, ValueError):
+        return None
+    operations = tuple(_CLASSES[index](*values) for index, values in items)
+    return Command(*[*fields, operations]), window.bodies
 
 
 def _operation(name: str, values: dict[str, Any]) -> Operation:

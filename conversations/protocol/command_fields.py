@@ -43,6 +43,11 @@ def resolved(kind: Any, names: Mapping[str, Any]) -> Any:
     return names.get(kind, kind) if isinstance(kind, str) else kind
 
 
+def is_bytes(field: Field) -> bool:
+    """Return True if a field has bytes of any number."""
+    return field[1] == _BYTES
+
+
 def _field(name: str, kind: Any) -> Field | None:
     match kind:
         case {"type": "fixed"}:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import chain
 
 from conversations.errors import DialogEnded, LocalError
 from conversations.protocol import codes, letters, repetitions, rows
@@ -24,6 +25,7 @@ from conversations.protocol.events import CommandDone, CommandRefused
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.topics import COMMANDS, DECISIONS, kind_of, partition_of
 from conversations.worker.active import Active, Order
+from conversations.worker.joining import join
 from conversations.worker.partition import Partition
 
 Effect = Callable[[], None]
@@ -66,6 +68,8 @@ def take_effect(partition: Partition, order: Order, prepare: Callable[[Partition
 def refuse(partition: Partition, order: Order, error: LocalError) -> None:
     """Keep the bytes of a refused command as a dead letter, and report its code with an event and a warning in the log."""
     number = uuid_text(order.command.command_id)
+    if (at_hand := partition.pieces.at_hand) is not None:  # the record at hand has the last piece only
+        order = replace(order, value=join(partition.pieces.contents(at_hand.command_id, at_hand.last)))
     partition.letters.dead_letter(order, letters.COMMAND_REFUSED, failure=error, code=error.code)
     partition.letters.event(CommandRefused(number, error.code, str(error)))
     partition.letters.refused_commands.warn(order.command, error)
@@ -198,11 +202,14 @@ def _keys(command: Command) -> list[bytes]:
 def _content(partition: Partition, command: Command) -> bytes:
     at_hand = partition.pieces.at_hand
     if at_hand is not None:
-        # The encoding of the whole command is here. Its operations are not encoded once more, because they may have many megabytes.
+        # The encoding of the whole command is in its pieces. Its operations are not encoded once more, because they may have many megabytes.
         head = encode_command(replace(command, operations=()))[:-1]
-        if at_hand[1].startswith(head):
+        contents = partition.pieces.contents(at_hand.command_id, at_hand.last)
+        first = next(contents)
+        if first[: len(head)] == head:
             digest = blake2b(_plain(command, ())[:-1], digest_size=8)
-            digest.update(memoryview(at_hand[1])[len(head) :])
+            for part in chain((first[len(head) :],), contents):
+                digest.update(part)
             return digest.digest()
     return blake2b(_plain(command, command.operations), digest_size=8).digest()
 

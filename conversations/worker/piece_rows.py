@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from typing import NamedTuple
 
 from conversations.protocol import repetitions
 from conversations.protocol.command import Piece
-from conversations.worker.joining import join
+from conversations.protocol.command_parts import Bodies
 from conversations.worker.outbox import Outbox
 
 _TIME = 8
 """Bytes of the time in front of the row of a piece."""
+
+
+class Whole(NamedTuple):
+    """A command whose pieces have all come."""
+
+    command_id: bytes
+    last: bytes
+    """Content of the last piece, which has no row."""
+    bodies: Bodies
+
+    def place_of(self, body: bytes) -> int:
+        """Return the position of a body in the encoded command; -1 if this object is not one of its bodies."""
+        return next((at for at, known in self.bodies if known is body), -1)
 
 
 class Pieces:
@@ -30,8 +43,8 @@ class Pieces:
         """By the name of a command in the keys of its pieces, the bytes of each piece that is kept. They are its first ones."""
         self._used: dict[bytes, int] = {}
         """By that name, the number of messages that refer to the pieces. Commands to which nothing refers are not here."""
-        self.at_hand: tuple[bytes, bytes] | None = None
-        """Id and encoding of the whole command that is carried out now; None if no command in pieces is."""
+        self.at_hand: Whole | None = None
+        """The command that is carried out now; None if no command in pieces is."""
         self.bytes = 0
         """Bytes of the pieces in all rows."""
 
@@ -57,9 +70,11 @@ class Pieces:
         self._count(_name(command_id), len(piece.content))
         return key
 
-    def joined(self, command_id: bytes, last: bytes) -> bytes:
-        """Return the content of the pieces of a command that are kept, with that of one more."""
-        return join(chain(self._contents(command_id), (last,)))
+    def contents(self, command_id: bytes, last: bytes) -> Iterator[memoryview]:
+        """Yield the content of each piece of a command that is kept, and that of one more."""
+        for index in range(self.arrived(command_id)):
+            yield memoryview(self._outbox.read_once(repetitions.piece(command_id, index)) or b"")[_TIME:]
+        yield memoryview(last)
 
     def drop(self, command_id: bytes) -> None:
         """Delete the rows of a command."""
@@ -72,9 +87,9 @@ class Pieces:
         if repetitions.is_piece(key):
             self._forget(repetitions.command_of(key))
 
-    def hold(self, command_id: bytes, value: bytes) -> None:
+    def hold(self, whole: Whole) -> None:
         """Keep a whole command at hand while it is carried out."""
-        self.at_hand = command_id, value
+        self.at_hand = whole
 
     def let_go(self) -> None:
         """Forget the command at hand."""
@@ -126,10 +141,6 @@ class Pieces:
     def _use(self, command_id: bytes, count: int, until: int) -> None:
         self._used[_name(command_id)] = count
         self._outbox.write(repetitions.count(command_id), until.to_bytes(_TIME, "big") + count.to_bytes(4, "big"))
-
-    def _contents(self, command_id: bytes) -> Iterator[memoryview]:
-        for index in range(self.arrived(command_id)):
-            yield memoryview(self._outbox.read_once(repetitions.piece(command_id, index)) or b"")[_TIME:]
 
     def _count(self, name: bytes, size: int) -> None:
         self._kept.setdefault(name, []).append(size)

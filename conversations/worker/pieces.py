@@ -12,11 +12,14 @@ from dataclasses import replace
 
 from conversations.errors import LocalError
 from conversations.protocol import codes, repetitions
-from conversations.protocol.command import Command, Piece, UndecodableRecord, decode_command
+from conversations.protocol.command import Command, Piece, UndecodableRecord, decode_command, decode_parts
+from conversations.protocol.command_parts import Bodies
 from conversations.protocol.limits import COMMAND_BYTES
 from conversations.worker import commands
 from conversations.worker.active import Order
+from conversations.worker.joining import join
 from conversations.worker.partition import Partition
+from conversations.worker.piece_rows import Whole
 
 
 def take(partition: Partition, order: Order, piece: Piece, carry_out: Callable[[Partition, Order], None]) -> None:
@@ -25,8 +28,9 @@ def take(partition: Partition, order: Order, piece: Piece, carry_out: Callable[[
     if whole is None:
         return
     kept, command_id = partition.pieces, order.command.command_id
-    kept.hold(command_id, whole.value)
-    carry_out(partition, whole)
+    command, bodies = whole
+    kept.hold(Whole(command_id, piece.content, bodies))
+    carry_out(partition, replace(order, command=command))
     kept.let_go()
     if kept.has_users(command_id):
         _keep(partition, order, piece)
@@ -34,8 +38,8 @@ def take(partition: Partition, order: Order, piece: Piece, carry_out: Callable[[
         kept.drop(command_id)
 
 
-def _whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
-    """Keep a piece, and return None. With the last piece, return the order of the whole command instead.
+def _whole(partition: Partition, order: Order, piece: Piece) -> tuple[Command, Bodies] | None:
+    """Keep a piece, and return None. With the last piece, return the whole command and its bodies instead.
 
     A piece that is there already, or whose command took effect before, is a repetition. If a piece does not fit, the command is refused: its dead letter
     has what has come of it.
@@ -51,17 +55,22 @@ def _whole(partition: Partition, order: Order, piece: Piece) -> Order | None:
     if piece.index < piece.count - 1:
         _keep(partition, order, piece)
         return None
-    value = kept.joined(command_id, piece.content)
     try:
-        command = decode_command(partition.context.destinations.schemas.command(value))
+        found = decode_parts(kept.contents(command_id, piece.content), join) or _decoded(partition, order, piece)
     except UndecodableRecord as error:
         _refuse(partition, order, piece, f"the pieces of the command are no command together: {error}")
         return None
-    if not _is_of(command, order.command):
+    if not _is_of(found[0], order.command):
         _refuse(partition, order, piece, "the pieces of the command are those of another one")
         return None
     commands.remember(partition, taken, order.log_time)
-    return replace(order, value=value, command=command)
+    return found
+
+
+def _decoded(partition: Partition, order: Order, piece: Piece) -> tuple[Command, Bodies]:
+    """Decode a command of another release as a whole. Its bodies are at other positions in its pieces, so they are not named."""
+    value = join(partition.pieces.contents(order.command.command_id, piece.content))
+    return decode_command(partition.context.destinations.schemas.command(value)), []
 
 
 def _keep(partition: Partition, order: Order, piece: Piece) -> None:
@@ -94,6 +103,6 @@ def _is_of(whole: Command, piece: Command) -> bool:
 
 def _refuse(partition: Partition, order: Order, piece: Piece, why: str) -> None:
     kept, command_id = partition.pieces, order.command.command_id
-    value = kept.joined(command_id, piece.content)
+    value = join(kept.contents(command_id, piece.content))
     kept.drop(command_id)
     commands.refuse(partition, replace(order, value=value), LocalError(why, code=codes.COMMAND_CONTRADICTS))

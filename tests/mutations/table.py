@@ -1358,6 +1358,14 @@ MUTATIONS = (
         "tests/simulation/test_pieces.py::test_a_large_message_is_transmitted_from_the_pieces_of_its_command",
     ),
     Mutation(
+        "599-the-letter-of-a-command-in-pieces-has-only-the-last-one",
+        "tests/simulation/test_pieces.py::test_a_command_that_is_refused_as_a_whole_keeps_all_its_bytes",
+    ),
+    Mutation(
+        "600-a-whole-command-is-joined-beside-its-bodies",
+        "tests/simulation/test_pieces.py::test_a_whole_command_is_not_joined_beside_its_bodies",
+    ),
+    Mutation(
         "586-a-redrive-goes-through-the-brake",
         "tests/simulation/test_brake.py::test_of_many_that_an_operator_gives_back_at_once_the_brake_lets_one_through",
     ),

@@ -398,6 +398,16 @@ def given_back(made: Slow) -> None:
     made.sim.check_invariants()
 
 
+def test_a_whole_command_is_not_joined_beside_its_bodies(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def whole(_: bytes) -> Command:
+        raise AssertionError("the pieces were joined")
+
+    monkeypatch.setattr(pieces, "decode_command", whole)
+    name, records = slow.say(LONG, LONG + "2", "last")
+    slow.append(*records)
+    assert slow.both.heard == {name: [LONG, LONG + "2", "last"]}
+
+
 def test_a_repetition_with_another_id_is_known_by_its_content(slow: Slow) -> None:
     name, records = slow.say(LONG, "last")
     slow.append(*records)

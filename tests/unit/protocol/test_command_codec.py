@@ -35,9 +35,10 @@ from conversations.protocol.command import (
     _operation,
     _operation_fields,
     decode_command,
+    decode_parts,
     encode_command,
 )
-from conversations.protocol.limits import OPERATIONS
+from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS
 from conversations.protocol.registry import DEFAULT
 
 longs = st.integers(-(2**63), 2**63 - 1)
@@ -147,6 +148,52 @@ def test_the_reader_accepts_nothing_that_the_registry_refuses(command: Command) 
 def test_the_reader_reads_what_is_written_except_lists_in_operations(command: Command) -> None:
     read = _decode_current(encode_command(command))
     assert read == (None if any(isinstance(it, Settle) for it in command.operations) else command)
+
+
+def in_parts(value: bytes, size: int) -> list[memoryview]:
+    return [memoryview(value)[at : at + size] for at in range(0, len(value), size)]
+
+
+IDS_END = 42
+"""Position behind the ids of a command. A part that ends inside them is not read on its own."""
+
+
+@given(commands, st.integers(IDS_END, 300))
+@settings(deadline=None)
+def test_a_command_is_read_from_its_parts(command: Command, size: int) -> None:
+    value = encode_command(command)
+    found = decode_parts(in_parts(value, size), b"".join)
+    if any(isinstance(it, Settle) for it in command.operations):
+        assert found is None
+        return
+    assert found is not None
+    assert found[0] == command
+    bodies = [it.body if isinstance(it, Send | Resolve) else it.content for it in command.operations if isinstance(it, Send | Resolve | Piece)]  # fmt: skip
+    assert [body for _, body in found[1]] == bodies
+    assert all(value.startswith(body, at) for at, body in found[1])
+
+
+@pytest.mark.parametrize("size", [IDS_END, 47, 60])
+@pytest.mark.parametrize("command", [EXAMPLE, DECISION])
+def test_the_reader_of_parts_accepts_nothing_that_the_other_one_refuses(command: Command, size: int) -> None:
+    """Each byte is replaced by each other byte, and the end is cut off or has one byte too many."""
+    whole = encode_command(command)
+    changed = [whole[:at] + bytes([byte]) + whole[at + 1 :] for at in range(len(whole)) for byte in range(256)]
+    accepted = 0
+    for value in (*changed, *(whole[:end] for end in range(len(whole))), whole + b"\0", whole + b"\2"):
+        read, found = _decode_current(value), decode_parts(in_parts(value, size), b"".join)
+        accepted += found is not None
+        assert (None if found is None else found[0]) == read
+    assert accepted > len(whole)
+
+
+def test_a_field_without_an_end_is_not_looked_for_in_all_parts() -> None:
+    value = encode_command(replace(EXAMPLE, operations=(Send("type", "", bytes(5 * COMMAND_BYTES)),)))
+    at = value.index(b"type") - 1
+    endless = value[:at] + b"\xfe\xff\xff\xff\x0f" + value[at + 1 :]
+    parts = iter(in_parts(endless, COMMAND_BYTES // 4))
+    assert decode_parts(parts, b"".join) is None
+    assert len(list(parts)) > 10
 
 
 def test_a_list_in_two_blocks_is_read_too() -> None:
