@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import chain
 
 from conversations.errors import DialogEnded, LocalError
 from conversations.protocol import codes, letters, repetitions, rows
@@ -200,18 +199,27 @@ def _keys(command: Command) -> list[bytes]:
 
 
 def _content(partition: Partition, command: Command) -> bytes:
+    found = _content_of_pieces(partition, command)
+    return found or blake2b(_plain(command, command.operations), digest_size=8).digest()
+
+
+def _content_of_pieces(partition: Partition, command: Command) -> bytes:
+    """Return the digest of the command at hand from its pieces; b"" if there is none, or its pieces are of another release.
+
+    Its operations are not encoded once more, because they may have many megabytes.
+    """
     at_hand = partition.pieces.at_hand
-    if at_hand is not None:
-        # The encoding of the whole command is in its pieces. Its operations are not encoded once more, because they may have many megabytes.
-        head = encode_command(replace(command, operations=()))[:-1]
-        contents = partition.pieces.contents(at_hand.command_id, at_hand.last)
-        first = next(contents)
-        if first[: len(head)] == head:
-            digest = blake2b(_plain(command, ())[:-1], digest_size=8)
-            for part in chain((first[len(head) :],), contents):
-                digest.update(part)
-            return digest.digest()
-    return blake2b(_plain(command, command.operations), digest_size=8).digest()
+    if at_hand is None:
+        return b""
+    head = memoryview(encode_command(replace(command, operations=())))[:-1]
+    digest = blake2b(_plain(command, ())[:-1], digest_size=8)
+    for part in partition.pieces.contents(at_hand.command_id, at_hand.last):
+        size = min(len(head), len(part))
+        if part[:size] != head[:size]:
+            return b""
+        head = head[size:]
+        digest.update(part[size:])
+    return digest.digest()
 
 
 def _plain(command: Command, operations: tuple[Operation, ...]) -> bytes:
