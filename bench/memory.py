@@ -1,4 +1,4 @@
-"""Memory of a process, as the system counts it. Only Linux tells it."""
+"""Memory of a process in MB of 1,024 kB, as the system counts it. Only Linux tells it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def resident_mb() -> float:
 def peak_mb(process: int | str = SELF) -> float:
     """Return the most resident memory of a process since its program began; by default of this process."""
     return _field(process, "VmHWM")
+
+
+def forget_peak() -> None:
+    """Let ``peak_mb`` of this process begin anew, with its present memory."""
+    (PROCESSES / SELF / "clear_refs").write_text("5", encoding="ascii")
 
 
 def _field(process: int | str, name: str) -> float:

@@ -3,7 +3,7 @@
     conversations/*.py --mypyc--> one C file for each module --compiler--> one shared module, and a small one for each name
 
 It works on a copy of the package, in a temporary directory. The result goes to ``build/compiled``, where ``conversations.form`` finds it. Its
-directory has the digest of all sources as its name, so a changed source is compiled anew.
+directory has the digest of all sources as its name, so a changed source is compiled anew. So are all sources if a file of this directory changes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ OPTIMIZATION = "2"
 """Level of the C compiler. 1 compiles in three quarters of the time; 3 gave nothing."""
 FLAGS = ("-fvisibility=hidden",) if os.name == "posix" else ()
 """Let the compiled modules call each other directly, and not through the table with which a library may replace a function of another."""
+RECIPE = "recipe"
+"""File of a compiled form that has the digest of this directory. If how to compile changes, or what, the form is compiled anew."""
 KEPT = 3
 """Number of compiled forms that a checkout keeps, for sources that are changed back."""
 SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -156,7 +158,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if options.if_possible and os.environ.get(PURE):
         print(f"The Python form runs, as {PURE} is set.")
         return 0
-    if options.into is None and into.is_dir():
+    if options.into is None and _is_made(into):
         print(f"The compiled form runs ({PURE}=1 runs the Python form).")
         return 0
     print(
@@ -170,9 +172,16 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"Not compiled, so the Python form runs: {error}", file=sys.stderr)
         return 0 if options.if_possible else 1
     if options.into is None:
+        (into / RECIPE).write_text(digest(HERE, "*"), encoding="ascii")
         _forget_old(into)
     print(f"Compiled in {time.monotonic() - start:.0f} s. The compiled form runs.")
     return 0
+
+
+def _is_made(into: Path) -> bool:
+    """Return True if a directory has the compiled form of these sources, made as they would be compiled now."""
+    made = into / RECIPE
+    return made.is_file() and made.read_text(encoding="ascii") == digest(HERE, "*")
 
 
 def _forget_old(new: Path) -> None:

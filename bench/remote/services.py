@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from bench.children import answer
+from bench.memory import forget_peak, peak_mb
 from bench.serving import serving
 from bench.workload import Job
 from conversations import Contract, Dialog, Kafka, Service, WorkerSettings
@@ -72,10 +72,9 @@ class Arrivals:
 
 def memory() -> dict[str, float]:
     """Return the most memory that this process has used since the last call, in MB."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    (found,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # begins anew with the present memory
-    return {"peak_mb": round(int(found.split()[1]) / 1_000, 1)}
+    found = peak_mb()
+    forget_peak()
+    return {"peak_mb": round(found, 1)}
 
 
 def source() -> Service[Any]:

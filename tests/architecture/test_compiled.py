@@ -139,6 +139,19 @@ def test_a_checkout_runs_what_was_compiled_of_these_very_sources(small: Path) ->
 
 @pytest.mark.slow
 @can_compile
+def test_what_is_compiled_in_another_way_is_compiled_anew(small: Path) -> None:
+    classes = small / "wheels" / "acyclic.txt"
+    before = classes.read_text(encoding="utf-8")
+    try:
+        classes.write_text(before + "# changed\n")
+        assert "Compiled in" in _run(small, "wheels/build.py").stdout
+        assert "The compiled form runs" in _run(small, "wheels/build.py").stdout.splitlines()[0]
+    finally:
+        classes.write_text(before)
+
+
+@pytest.mark.slow
+@can_compile
 def test_a_wheel_says_for_which_python_it_is_and_has_both_forms(small: Path, tmp_path: Path) -> None:
     for compiled, tag in (("1", "cp3"), ("", "py3-none-any")):
         out, installed = tmp_path / f"out{compiled}", tmp_path / f"installed{compiled}"
