@@ -11,9 +11,12 @@ YOUNGEST = 50_000
 LARGE = 4 * 1024 * 1024
 """Bytes from which on the allocator asks the system for memory of its own, and gives it back as soon as it is free. Fragments are smaller: new memory for
 each of them would cost more than everything else that is done with it."""
-SPARE = 16 * 1024 * 1024
+SPARE = 8 * 1024 * 1024
 """Bytes of free memory that the allocator keeps at the end of a heap."""
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+HEAPS = 2
+"""Number of heaps of the allocator for all threads. By default there are up to eight for each core, and what is free in one is of no use to the threads of
+another. Python's own lock lets one thread of a worker run at a time, so threads seldom wait for a heap."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Numbers of these options of glibc's ``mallopt``."""
 
 
@@ -33,13 +36,14 @@ def relax() -> None:
 def give_back() -> None:
     """Let the allocator give the memory of very large values back to the system at once.
 
-    By default glibc raises its thresholds for that up to 32 MB and 64 MB, as soon as such a value was freed. Then a process keeps hundreds of megabytes after
-    large messages. Another allocator ignores this.
+    By default glibc raises its thresholds for that up to 32 MB and 64 MB, as soon as such a value was freed, and each thread may have a heap of its own. Then a
+    process keeps hundreds of megabytes after large messages. Another allocator ignores this.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, LARGE)
         mallopt(_TRIM_THRESHOLD, SPARE)
+        mallopt(_ARENA_MAX, HEAPS)
 
 
 def trim() -> None:
