@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 
 YOUNGEST = 50_000
 """Number of new objects at which the collector runs. A step of small messages has fewer at a time. Python's default is 700."""
@@ -15,7 +16,7 @@ SPARE = 8 * 1024 * 1024
 """Bytes of free memory that the allocator keeps at the end of a heap."""
 HEAPS = 2
 """Number of heaps of the allocator for all threads. By default there are up to eight for each core, and what is free in one is of no use to the threads of
-another. Python's own lock lets one thread of a worker run at a time, so threads seldom wait for a heap."""
+another. Python's own lock lets one thread of a process run at a time, so threads seldom wait for a heap. Heaps that are there already stay."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Numbers of these options of glibc's ``mallopt``."""
 
@@ -37,13 +38,14 @@ def give_back() -> None:
     """Let the allocator give the memory of very large values back to the system at once.
 
     By default glibc raises its thresholds for that up to 32 MB and 64 MB, as soon as such a value was freed, and each thread may have a heap of its own. Then a
-    process keeps hundreds of megabytes after large messages. Another allocator ignores this.
+    process keeps hundreds of megabytes after large messages. Another allocator ignores this. The environment variable ``MALLOC_ARENA_MAX`` goes first.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, LARGE)
         mallopt(_TRIM_THRESHOLD, SPARE)
-        mallopt(_ARENA_MAX, HEAPS)
+        if "MALLOC_ARENA_MAX" not in os.environ:
+            mallopt(_ARENA_MAX, HEAPS)
 
 
 def trim() -> None:

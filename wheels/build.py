@@ -165,14 +165,16 @@ def main(given: Sequence[str] | None = None) -> int:
         f"Compiling {len(modules())} modules, once for these sources: 1 to 3 minutes ({PURE}=1 skips it) ...",
         flush=True,
     )
-    start = time.monotonic()
+    start, recipe = time.monotonic(), _recipe()
     try:
         build(into)
     except CannotCompile as error:
+        if options.into is None:
+            shutil.rmtree(into, ignore_errors=True)  # it may be there, made in another way
         print(f"Not compiled, so the Python form runs: {error}", file=sys.stderr)
         return 0 if options.if_possible else 1
     if options.into is None:
-        (into / RECIPE).write_text(digest(HERE, "*"), encoding="ascii")
+        (into / RECIPE).write_text(recipe, encoding="ascii")
         _forget_old(into)
     print(f"Compiled in {time.monotonic() - start:.0f} s. The compiled form runs.")
     return 0
@@ -181,7 +183,12 @@ def main(given: Sequence[str] | None = None) -> int:
 def _is_made(into: Path) -> bool:
     """Return True if a directory has the compiled form of these sources, made as they would be compiled now."""
     made = into / RECIPE
-    return made.is_file() and made.read_text(encoding="ascii") == digest(HERE, "*")
+    return made.is_file() and made.read_text(encoding="ascii") == _recipe()
+
+
+def _recipe() -> str:
+    """Return the digest of this directory, which says what is compiled, and how."""
+    return digest(HERE, (".py", ".txt"))
 
 
 def _forget_old(new: Path) -> None:

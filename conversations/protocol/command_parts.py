@@ -4,8 +4,8 @@
     window    |---------------------------------------|                            the fields in front of the body are read in it
     body                                       |----------------------------|      goes into one object, past the window
 
-So the encoding of the whole command is never in memory beside its bodies, of which one may have many megabytes. What this module cannot read, somebody else
-reads from the whole encoding: it accepts nothing that ``command_fields`` refuses.
+So the encoding of the whole command is never in memory beside its bodies, of which one may have many megabytes. What this module cannot read, ``decode_command``
+reads from the whole encoding, or refuses: this module accepts nothing that ``command_fields`` refuses.
 """
 
 from __future__ import annotations
@@ -66,9 +66,16 @@ class Window:
             if fields is None:
                 raise OtherLayout
             found.append((index, self._fields(fields)))
-        if count and self._long() != 0:
-            raise OtherLayout
+        if count:
+            self._end()
         return found
+
+    def _end(self) -> None:
+        while self._at == len(self._value):
+            self._grow()
+        if self._value[self._at] != 0:
+            raise OtherLayout
+        self._at += 1
 
     def _fields(self, fields: Layout) -> list[Any]:
         return [self._bytes() if is_bytes(it) else self._field(it) for it in fields]
@@ -121,8 +128,15 @@ class Window:
 
     def _grow(self) -> None:
         rest = self._value[self._at :]
-        part = next(self._parts, None)
         # Only bodies are longer than a record. So what is not whole by then is no field.
-        if part is None or len(rest) > COMMAND_BYTES:
+        if len(rest) > COMMAND_BYTES:
             raise OtherLayout
-        self._before, self._value, self._at = self._before + self._at, rest + part, 0
+        found, size = [memoryview(rest)], 0
+        for part in self._parts:
+            found.append(part)
+            size += len(part)
+            if size >= len(rest):  # the window doubles, so that many small parts are not copied again and again
+                break
+        if not size:
+            raise OtherLayout
+        self._before, self._value, self._at = self._before + self._at, b"".join(found), 0

@@ -204,7 +204,7 @@ def _content(partition: Partition, command: Command) -> bytes:
 
 
 def _content_of_pieces(partition: Partition, command: Command) -> bytes:
-    """Return the digest of the command at hand from its pieces; b"" if there is none, or its pieces are of another release.
+    """Return the digest of the command at hand from its pieces; b"" if there is none, or its pieces are not what this release writes.
 
     Its operations are not encoded once more, because they may have many megabytes.
     """

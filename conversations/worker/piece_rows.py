@@ -35,12 +35,14 @@ class Pieces:
     to them.
     """
 
-    __slots__ = ("_kept", "_outbox", "_used", "at_hand", "bytes")
+    __slots__ = ("_kept", "_outbox", "_sizes", "_used", "at_hand", "bytes")
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
         self._kept: dict[bytes, list[int]] = {}
         """By the name of a command in the keys of its pieces, the bytes of each piece that is kept. They are its first ones."""
+        self._sizes: dict[bytes, int] = {}
+        """By that name, the sum of these bytes."""
         self._used: dict[bytes, int] = {}
         """By that name, the number of messages that refer to the pieces. Commands to which nothing refers are not here."""
         self.at_hand: Whole | None = None
@@ -54,7 +56,7 @@ class Pieces:
 
     def size(self, command_id: bytes) -> int:
         """Return the bytes of the pieces of a command that are kept."""
-        return sum(self._kept.get(_name(command_id), ()))
+        return self._sizes.get(_name(command_id), 0)
 
     def restore(self, key: bytes, row: bytes) -> None:
         """Account for a row from before a restart. Rows of other repetitions do not count."""
@@ -144,10 +146,12 @@ class Pieces:
 
     def _count(self, name: bytes, size: int) -> None:
         self._kept.setdefault(name, []).append(size)
+        self._sizes[name] = self._sizes.get(name, 0) + size
         self.bytes += size
 
     def _forget(self, name: bytes) -> None:
-        self.bytes -= sum(self._kept.pop(name, ()))
+        self._kept.pop(name, None)
+        self.bytes -= self._sizes.pop(name, 0)
 
 
 def _content(row: bytes) -> memoryview:

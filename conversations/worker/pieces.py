@@ -30,8 +30,10 @@ def take(partition: Partition, order: Order, piece: Piece, carry_out: Callable[[
     kept, command_id = partition.pieces, order.command.command_id
     command, bodies = whole
     kept.hold(Whole(command_id, piece.content, bodies))
-    carry_out(partition, replace(order, command=command))
-    kept.let_go()
+    try:
+        carry_out(partition, replace(order, command=command))
+    finally:
+        kept.let_go()
     if kept.has_users(command_id):
         _keep(partition, order, piece)
     else:
@@ -68,7 +70,10 @@ def _whole(partition: Partition, order: Order, piece: Piece) -> tuple[Command, B
 
 
 def _decoded(partition: Partition, order: Order, piece: Piece) -> tuple[Command, Bodies]:
-    """Decode a command of another release as a whole. Its bodies are at other positions in its pieces, so they are not named."""
+    """Decode a command as a whole that cannot be read from its pieces: it may be of another release, so its bodies may be at other positions.
+
+    Its large messages are not transmitted from the pieces, but cut at once.
+    """
     value = join(partition.pieces.contents(order.command.command_id, piece.content))
     return decode_command(partition.context.destinations.schemas.command(value)), []
 

@@ -179,8 +179,8 @@ def test_the_reader_of_parts_accepts_nothing_that_the_other_one_refuses(command:
     """Each byte is replaced by each other byte, and the end is cut off or has one byte too many."""
     whole = encode_command(command)
     changed = [whole[:at] + bytes([byte]) + whole[at + 1 :] for at in range(len(whole)) for byte in range(256)]
-    accepted = 0
-    for value in (*changed, *(whole[:end] for end in range(len(whole))), whole + b"\0", whole + b"\2"):
+    accepted, ends = 0, (whole + b"\0", whole + b"\2", whole[:-1] + b"\x80\0")
+    for value in (*changed, *(whole[:end] for end in range(len(whole))), *ends):
         read, found = _decode_current(value), decode_parts(in_parts(value, size), b"".join)
         accepted += found is not None
         assert (None if found is None else found[0]) == read
@@ -193,7 +193,7 @@ def test_a_field_without_an_end_is_not_looked_for_in_all_parts() -> None:
     endless = value[:at] + b"\xfe\xff\xff\xff\x0f" + value[at + 1 :]
     parts = iter(in_parts(endless, COMMAND_BYTES // 4))
     assert decode_parts(parts, b"".join) is None
-    assert len(list(parts)) > 10
+    assert len(list(parts)) > 8
 
 
 def test_a_list_in_two_blocks_is_read_too() -> None:
