@@ -89,7 +89,7 @@ pace: $(STAMP) ## Compare the CPU time per message with that of the commit befor
 	$(BIN)/python -m bench.revisions HEAD~1 --pairs 7 --messages 30000 --out bench/pace.csv
 	$(BIN)/python -m bench.revisions HEAD~100 --pairs 5 --messages 30000 --out bench/pace.csv
 
-mutate: $(STAMP) ## Remove each guard in a copy: exactly its test must fail (half an hour)
+mutate: $(STAMP) ## Remove each guard in a copy: exactly its test must fail (more than an hour)
 	$(BIN)/python -m tests.mutations
 
 compile: $(STAMP) ## Compile the hot path for this checkout with mypyc; fails without a C compiler (minutes)

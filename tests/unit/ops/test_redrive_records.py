@@ -121,6 +121,7 @@ def test_the_last_run_owns_the_redrive_and_what_a_lost_run_writes_later_is_left_
             sent("a", "three", Outcome.SENT, "c3"),
             sent("b", "four", Outcome.SENT, "c4"),
             sent("a", "four", Outcome.HANDLED),
+            of_an_earlier_release("a", "four", Outcome.HANDLED),
         )
     )
     assert history.run == "b"
