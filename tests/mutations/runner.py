@@ -95,7 +95,7 @@ def run(tree: Path, mutation: Mutation, bootstrap: str, *, own_test_only: bool) 
         failed, output = fails(copy, tests, bootstrap)
         if failed is None:
             return result(Verdict.NO_REPORT, why=output)
-        failed.pop(mutation.also, None)
+        failed = {name: why for name, why in failed.items() if name not in mutation.also}
         own, others, unsteady = once_more(copy, failed, mutation.test, bootstrap)
     if not own:
         return result(Verdict.SURVIVES, others, unsteady)

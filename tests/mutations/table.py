@@ -18,8 +18,8 @@ class Mutation:
     """Name of a file in ``patches``, without its suffix."""
     test: str
     """Node id of the test that must fail."""
-    also: str = ""
-    """Node id of a test that stands on the same guard and may fail too."""
+    also: tuple[str, ...] = ()
+    """Node ids of tests that stand on the same guard and may fail too."""
 
     @property
     def path(self) -> Path:
@@ -105,7 +105,10 @@ MUTATIONS = (
     Mutation(
         "01-only-moved-positions",
         f"{_OWNERS}a_timer_that_fires_for_an_owner_of_yesterday_is_not_committed",
-        also=f"{_OWNERS}what_a_lane_finishes_after_the_partition_came_back_is_refused",
+        also=(
+            f"{_OWNERS}what_a_lane_finishes_after_the_partition_came_back_is_refused",
+            f"{_OWNERS}a_step_from_before_the_partition_came_back_is_not_committed_after",
+        ),
     ),
     Mutation(
         "02-flights-of-gone-partitions", f"{_OWNERS}a_step_from_before_the_partition_came_back_is_not_committed_after"
@@ -117,7 +120,7 @@ MUTATIONS = (
     Mutation(
         "05-step-waits-for-handlers",
         f"{_OWNERS}a_slow_handler_costs_neither_the_partition_nor_the_transaction",
-        also=f"{_OWNERS}what_a_lane_finishes_after_the_partition_came_back_is_refused",
+        also=(f"{_OWNERS}what_a_lane_finishes_after_the_partition_came_back_is_refused",),
     ),
     Mutation("06-end-counts-committed-rows-only", f"{_RESTORING}a_restore_waits_for_the_rows_of_an_open_transaction"),
     Mutation("07-unstable-group-offset", f"{_RESTORING}a_restore_knows_the_groups_offset_before_it_takes_the_end"),
@@ -638,7 +641,7 @@ MUTATIONS = (
     Mutation(
         "320-a-simulation-hides-state-that-cannot-be-kept",
         "tests/unit/test_slips.py::test_state_that_is_too_large_is_a_failure_that_a_simulation_raises",
-        also="tests/unit/test_slips.py::test_state_that_cannot_be_kept_is_a_failure_that_a_simulation_raises",
+        also=("tests/unit/test_slips.py::test_state_that_cannot_be_kept_is_a_failure_that_a_simulation_raises",),
     ),
     Mutation(
         "321-a-flood-of-refusals-floods-the-log",
@@ -647,7 +650,7 @@ MUTATIONS = (
     Mutation(
         "420-a-command-leaves-held-records-of-a-closed-dialog",
         f"{_CLEANUP}a_cleanup_keeps_the_bytes_of_all_that_waits",
-        also=f"{_CLEANUP}an_end_by_a_command_leaves_no_record_that_arrived_early[True]",
+        also=(f"{_CLEANUP}an_end_by_a_command_leaves_no_record_that_arrived_early[True]",),
     ),
     Mutation(
         "421-a-tombstone-does-not-count-held-records",
@@ -660,7 +663,7 @@ MUTATIONS = (
     Mutation(
         "423-a-held-message-shows-no-deadline",
         "tests/simulation/test_decisions.py::test_a_held_message_is_a_dead_letter_after_its_deadline_and_not_before",
-        also="tests/unit/ops/test_dialogs.py::test_a_side_has_its_numbers_and_all_that_waits",
+        also=("tests/unit/ops/test_dialogs.py::test_a_side_has_its_numbers_and_all_that_waits",),
     ),
     Mutation(
         "424-a-cleanup-does-not-ask",
@@ -689,7 +692,7 @@ MUTATIONS = (
     Mutation(
         "336-what-is-left-to-the-sender-is-accepted",
         f"{_RESEND}what_meets_the_targets_end_comes_back[end]",
-        also=f"{_RESEND}what_meets_the_targets_end_comes_back[error]",
+        also=(f"{_RESEND}what_meets_the_targets_end_comes_back[error]",),
     ),
     Mutation("337-the-end-is-not-sent-again", f"{_RESEND}the_end_is_sent_again_too"),
     Mutation(
@@ -704,7 +707,7 @@ MUTATIONS = (
     Mutation(
         "341-pending-is-not-handed-over",
         f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again[True]",
-        also=f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again[False]",
+        also=(f"{_RESEND}on_error_sees_what_is_pending_and_may_send_it_again[False]",),
     ),
     Mutation(
         "342-a-message-that-is-sent-again-gets-a-new-id",
@@ -732,7 +735,7 @@ MUTATIONS = (
     Mutation(
         "442-a-second-notice-makes-the-first-be-forgotten",
         f"{_AGAIN}[False]",
-        also=f"{_AGAIN}[True]",
+        also=(f"{_AGAIN}[True]",),
     ),
     Mutation(
         "443-a-client-always-speaks-as-the-initiator",
@@ -804,7 +807,9 @@ MUTATIONS = (
     Mutation(
         "352-a-resend-of-an-unbroken-dialog",
         f"{_RESEND}an_operator_sends_again_what_a_failed_handler_of_errors_leaves",
-        also="tests/bad_input/test_commands.py::test_a_bad_command_has_its_outcome_and_harms_nobody[a resend of a dialog that is not broken]",
+        also=(
+            "tests/bad_input/test_commands.py::test_a_bad_command_has_its_outcome_and_harms_nobody[a resend of a dialog that is not broken]",
+        ),
     ),
     Mutation(
         "360-kept-envelopes-of-an-ended-dialog-stay",
@@ -1372,7 +1377,7 @@ MUTATIONS = (
     Mutation(
         "587-a-run-keeps-its-calls",
         "tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message[def]",
-        also="tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message[async]",
+        also=("tests/unit/worker/test_reference_cycles.py::test_no_cycle_is_left_for_each_message[async]",),
     ),
     Mutation(
         "588-an-abandoned-run-keeps-its-calls",
@@ -1405,7 +1410,7 @@ MUTATIONS = (
     Mutation(
         "595-damage-that-is-found-ahead-is-not-reported",
         "tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit[find-1]",
-        also="tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit[find-2]",
+        also=("tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit[find-2]",),
     ),
     Mutation(
         "596-what-is-read-ahead-counts-as-handled",
