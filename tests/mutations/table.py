@@ -1190,7 +1190,7 @@ MUTATIONS = (
     ),
     Mutation(
         "552-a-message-in-part-counts-as-accepted",
-        f"{_FRAGMENTS}a_dialog_that_breaks_in_the_middle_of_a_message_gives_it_back_whole",
+        f"{_NUMBERS}fragments_that_are_given_back_are_not_accepted",
     ),
     Mutation(
         "553-a-message-has-no-largest-size", f"{_FRAGMENTS}what_is_not_the_next_fragment_breaks_the_dialog[wrong5]"

@@ -23,6 +23,18 @@ def test_a_number_is_accepted_once() -> None:
     ]  # fmt: skip
 
 
+def test_fragments_that_are_given_back_are_not_accepted() -> None:
+    """The peer is told the last number before them. A number in the middle is not given back."""
+    inbound = Inbound()
+    for number in range(5):
+        inbound.arrive(number, 10)
+    assert not inbound.give_back(3, 2)
+    assert (inbound.whole, inbound.has(3)) == (4, True)
+    assert inbound.give_back(4, 2)
+    assert (inbound.whole, inbound.next) == (2, 5)
+    assert [inbound.has(number) for number in range(5)] == [True, True, True, False, False]
+
+
 def test_a_held_number_follows_when_the_gap_closes() -> None:
     """It is ready as soon as what is before it was accepted, and not earlier."""
     inbound = Inbound()
