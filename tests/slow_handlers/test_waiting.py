@@ -10,7 +10,7 @@ from conversations import Dialog, PoisonPolicy, Then
 from conversations.config import Periods
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import ANY_SIZE, Record
-from conversations.protocol.command import Cleanup, Command, encode_command, topic_for
+from conversations.protocol.command import Command, End, encode_command, topic_for
 from conversations.protocol.topics import COMMANDS, DEAD_LETTER, service_topic
 from conversations.testing.reading import visible
 from tests.slow_handlers.support.gated_service import Task, Waiting, Workshop, until
@@ -54,7 +54,7 @@ def test_a_command_that_comes_before_the_dialog_does_not_meet_its_handler(shop: 
     boss = shop.worker(shop.boss)
     dialog = shop.ask(Task(name="slow", stuck=True))
     until(lambda: shop.waiting() == 1, boss)
-    command = Command(b"c" * 16, UUID(dialog).bytes, False, dialog, "", "ada", shop.clock.now(), (Cleanup(),))
+    command = Command(b"c" * 16, UUID(dialog).bytes, False, dialog, "", "ada", shop.clock.now(), (End(),))
     shop.broker.append_keyed("shop", topic_for(command), dialog.encode(), encode_command(command))
     worker = shop.worker(connection=QueueFirst)
     until(lambda: shop.gates.entered("slow") and worker.counts.commands == 1, boss, worker)
