@@ -25,11 +25,11 @@ BUILT = Path("build") / "compiled"
 _PROBE = "conversations.protocol.varint"
 
 
-def digest(package: Path = PACKAGE, suffixes: Sequence[str] = (".py",)) -> str:
-    """Return the digest of all sources of a package and of the interface of this Python: 20 hexadecimal digits. ``suffixes`` says what is a source."""
+def digest(directory: Path = PACKAGE, patterns: Sequence[str] = ("*.py",)) -> str:
+    """Return the digest of the sources in a directory, and of the interface of this Python: 20 hexadecimal digits."""
     found = hashlib.sha256(str(sysconfig.get_config_var("EXT_SUFFIX")).encode())
-    for file in sorted(it for it in package.rglob("*") if it.suffix in suffixes):
-        found.update(b"\0" + file.relative_to(package).as_posix().encode() + b"\0" + file.read_bytes())
+    for file in sorted(it for pattern in patterns for it in directory.rglob(pattern)):
+        found.update(b"\0" + file.relative_to(directory).as_posix().encode() + b"\0" + file.read_bytes())
     return found.hexdigest()[:20]
 
 

@@ -188,7 +188,7 @@ def _is_made(into: Path) -> bool:
 
 def _recipe() -> str:
     """Return the digest of this directory, which says what is compiled, and how."""
-    return digest(HERE, (".py", ".txt"))
+    return digest(HERE, ("*.py", "*.txt"))
 
 
 def _forget_old(new: Path) -> None:

@@ -24,7 +24,6 @@ from conversations.protocol.events import CommandDone, CommandRefused
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.topics import COMMANDS, DECISIONS, kind_of, partition_of
 from conversations.worker.active import Active, Order
-from conversations.worker.joining import join
 from conversations.worker.partition import Partition
 
 Effect = Callable[[], None]
@@ -68,7 +67,7 @@ def refuse(partition: Partition, order: Order, error: LocalError) -> None:
     """Keep the bytes of a refused command as a dead letter, and report its code with an event and a warning in the log."""
     number = uuid_text(order.command.command_id)
     if (at_hand := partition.pieces.at_hand) is not None:  # the record at hand has the last piece only
-        order = replace(order, value=join(partition.pieces.contents(at_hand.command_id, at_hand.last)))
+        order = replace(order, value=partition.pieces.joined(at_hand.command_id, at_hand.last))
     partition.letters.dead_letter(order, letters.COMMAND_REFUSED, failure=error, code=error.code)
     partition.letters.event(CommandRefused(number, error.code, str(error)))
     partition.letters.refused_commands.warn(order.command, error)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from conversations.protocol import repetitions
 from conversations.protocol.command import Piece
 from conversations.protocol.command_parts import Bodies
+from conversations.worker.joining import join
 from conversations.worker.outbox import Outbox
 
 _TIME = 8
@@ -77,6 +78,10 @@ class Pieces:
         for index in range(self.arrived(command_id)):
             yield memoryview(self._outbox.read_once(repetitions.piece(command_id, index)) or b"")[_TIME:]
         yield memoryview(last)
+
+    def joined(self, command_id: bytes, last: bytes) -> bytes:
+        """Return the content of the pieces of a command that are kept, with that of one more."""
+        return join(self.contents(command_id, last))
 
     def drop(self, command_id: bytes) -> None:
         """Delete the rows of a command."""

@@ -74,7 +74,7 @@ def _decoded(partition: Partition, order: Order, piece: Piece) -> tuple[Command,
 
     Its large messages are not transmitted from the pieces, but cut at once.
     """
-    value = join(partition.pieces.contents(order.command.command_id, piece.content))
+    value = partition.pieces.joined(order.command.command_id, piece.content)
     return decode_command(partition.context.destinations.schemas.command(value)), []
 
 
@@ -108,6 +108,6 @@ def _is_of(whole: Command, piece: Command) -> bool:
 
 def _refuse(partition: Partition, order: Order, piece: Piece, why: str) -> None:
     kept, command_id = partition.pieces, order.command.command_id
-    value = join(kept.contents(command_id, piece.content))
+    value = kept.joined(command_id, piece.content)
     kept.drop(command_id)
     commands.refuse(partition, replace(order, value=value), LocalError(why, code=codes.COMMAND_CONTRADICTS))
