@@ -26,13 +26,13 @@ class MemoryStore:
 
     get_once = get
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
+    def scan(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call, from the key ``start`` on."""
         if self._keys is None:
             self._keys = sorted(self._rows)
         keys = self._keys
         found = []
-        for i in range(bisect_left(keys, prefix), len(keys)):
+        for i in range(bisect_left(keys, start or prefix), len(keys)):
             if not keys[i].startswith(prefix):
                 break
             found.append((keys[i], self._rows[keys[i]]))

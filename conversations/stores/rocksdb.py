@@ -107,13 +107,13 @@ class RocksStore:
             raise self._damaged(failure) from failure
         return found
 
-    def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
+    def scan(self, prefix: bytes, start: bytes = b"") -> Iterable[tuple[bytes, bytes]]:
+        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call, from the key ``start`` on."""
         # A RocksDB iterator sees the rows that existed when it was made. So it is made here, before the first row is asked for.
         # Its upper bound is not used, because rocksdict 0.3.29 frees the bound while the iterator still reads it.
         try:
             rows = self._db.iter()
-            rows.seek(prefix or _FIRST_ROW)
+            rows.seek(start or prefix or _FIRST_ROW)
         except Exception as failure:
             raise self._damaged(failure) from failure
         return self._walk(rows, prefix)

@@ -35,9 +35,9 @@ class OpenCopy:
 
     get_once = get
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
-        return self._open().scan(prefix)
+    def scan(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call, from the key ``start`` on."""
+        return self._open().scan(prefix, start)
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         """Write rows (None deletes) and the checkpoint."""

@@ -115,6 +115,21 @@ class Outbox:
                 return flight.rows[key]
         return self.store.get_once(key)
 
+    def read_ahead(self, first: bytes, most: int, size: int) -> dict[bytes, bytes]:
+        """Return the numbered rows of one endpoint from the key ``first`` on: at most ``most`` rows, with at most ``size`` bytes, by their keys.
+
+        A row that the flights have changed is left out, and a single row is not read ahead.
+        """
+        found: dict[bytes, bytes] = {}
+        flying = {} if self.flying is None else self.flying.rows
+        for key, row in islice(self.store.scan(first[: 1 + rows.IDENTITY_SIZE], first), most if most > 1 else 0):
+            size -= len(row)
+            if size < 0:
+                break
+            if key not in self.filling.rows and key not in flying:
+                found[key] = row
+        return found
+
     def scan(self, prefix: bytes, most: int | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose keys start with ``prefix``, in key order, as they will be after the commit of both flights.
 

@@ -51,6 +51,7 @@ from conversations.protocol.park_row import QUEUE_ON, ParkRow, decode_park, enco
 from conversations.protocol.waiting_row import decode_waiting
 from conversations.worker.active import Active, Arrival, Deadline, Item, Park
 from conversations.worker.context import Context
+from conversations.worker.drain import Drain
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.progress import Progress
@@ -59,8 +60,6 @@ from conversations.worker.retries import Retries
 from conversations.worker.schedule import Schedule
 from conversations.worker.work import Work
 
-SLICE = 1_000
-"""Maximum number of parked records that one step of a partition takes up, without those that operators give back in the step."""
 HANDLED, FAILED, ENDED, DECIDED = Outcome
 """Outcomes of a message or handler that an operator gave back.
 
@@ -79,13 +78,12 @@ class Parking:
     __slots__ = (
         "_changed",
         "_context",
-        "_draining",
+        "_drain",
         "_letters",
         "_number",
         "_outbox",
         "_progress",
         "_schedule",
-        "_slice_left",
         "_work",
         "braked_bytes",
         "bytes",
@@ -109,10 +107,7 @@ class Parking:
         self.retries = Retries()
         self._changed: set[bytes] = set()
         """Keys of the parks' rows that must be written."""
-        self._draining: list[tuple[bytes, Park]] = []
-        """Parked dialogs whose next record the next step takes up."""
-        self._slice_left = 0
-        """Number of parked records that this step may still take up."""
+        self._drain = Drain(outbox)
         self.bytes = self.counted_bytes = self.braked_bytes = 0
         """Bytes of all parked records, of the records behind a failure, and of the records that wait for the brake."""
 
@@ -178,7 +173,7 @@ class Parking:
     @property
     def is_draining(self) -> bool:
         """True if the next step has more parked records to take up."""
-        return bool(self._draining)
+        return self._drain.waits
 
     @property
     def is_changed(self) -> bool:
@@ -339,10 +334,10 @@ class Parking:
     # -- its turn -----------------------------------------------------------------------------------------------------------
 
     def drain(self, find: Callable[[bytes, str, str], Active]) -> None:
-        """Begin a new ``SLICE``, and take up the parked dialogs that the last step put off. These dialogs come before all others."""
-        self._slice_left = SLICE
-        draining, self._draining = self._draining, []
-        for own, found in draining:
+        """Begin a new slice, and take up the parked dialogs that the last step put off. These dialogs come before all others."""
+        self._drain.begin()
+        while not self._context.budget.is_spent() and (turn := self._drain.next()) is not None:
+            own, found = turn
             if self.parks.get(own) is found:
                 self._take(find(rows.other_side(own), "", ""), found)
 
@@ -367,10 +362,11 @@ class Parking:
         If the step has taken up enough already, the park is put off to the next step. Parks that are put off keep their order. A head that was
         read for an operator's decision does not count: the step has no more of these than decisions.
         """
-        if self._context.budget.is_spent() or (head is None and self._slice_left <= 0):
-            self._draining.append((active.identity, found))
+        own = active.identity
+        may_go_on = not self._context.budget.is_spent()
+        if not may_go_on or (head is None and not self._drain.take(own, found, _key(own, found.row.first))):
+            self._drain.put_off(own, found)
             return
-        self._slice_left -= head is None
         item = self.head(active, found) if head is None else head
         self._context.budget.spend(len(item.value))  # the record is in memory now, and is written again if it fails
         item.take_up(found)
@@ -429,7 +425,7 @@ class Parking:
             StateDamaged: the head's row is missing, or cannot be decoded.
         """
         key = _key(active.identity, found.row.first)
-        row = self._outbox.read(key)
+        row = self._drain.read(active.identity, found, key)
         if row is None:
             raise StateDamaged(self._number, f"the parked row {key.hex()} is missing")
         return arrival_of(active, self._outbox.decoded(key, decode_waiting, row))

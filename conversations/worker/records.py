@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conversations.protocol.envelope import decode
+from conversations.protocol.envelope import decode, decode_tail
 from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from conversations.worker.active import Active, Arrival, Recorded
 
@@ -21,7 +21,12 @@ def encode_item(item: Recorded) -> bytes:
 
 def arrival_of(active: Active, row: WaitingRow) -> Arrival:
     """Make an item from a row that keeps an envelope."""
+    known = active.from_peer
+    if known is not None and row.value.startswith(known[1]):
+        envelope = decode_tail(known[0], row.value, len(known[1]))
+    else:
+        envelope = decode(row.value)
     return Arrival(
         active, row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted,
-        envelope=decode(row.value), attempts=row.attempts,
+        envelope=envelope, attempts=row.attempts,
     )  # fmt: skip

@@ -752,6 +752,9 @@ class StoreContract:
         assert [key for key, _ in store.scan(b"")] == keys
         assert [key for key, _ in store.scan(b"E\xff")] == [b"E\xff\xff"]
         assert list(store.scan(b"X")) == []
+        assert [key for key, _ in store.scan(b"E", keys[2])] == keys[2:5]
+        assert [key for key, _ in store.scan(b"E", keys[2] + b"\0")] == keys[3:5]
+        assert list(store.scan(b"E", keys[4] + b"\0")) == []
         store.close()
 
     def test_a_scan_sees_the_rows_as_of_the_call(self, store: Store) -> None:

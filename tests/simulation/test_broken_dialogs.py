@@ -93,6 +93,20 @@ def test_an_error_that_answers_a_side_that_has_ended_is_reported() -> None:
         assert sim.open_dialogs() == []
 
 
+def test_an_error_that_comes_before_the_first_message_is_reported() -> None:
+    """The messages before it are lost with the dialog, and no handler hears of a dialog that never began."""
+    with Simulation(deaf(SILENT)) as sim:
+        sim.broker.create_service("stranger", 1)
+        conversation = records.drawn(sim)
+        prefix = records.first_of(sim, conversation, "deaf", "Silent")
+        records.post(sim, records.message(prefix, 1, "Say", HELLO.body))
+        sim.run()
+        records.post(sim, Envelope(prefix, Kind.ERROR, -1, -1, -1, code=-8462, description="It is over."))
+        sim.run()
+        assert facts(sim) == [("deaf", str(conversation), -8462, "stranger", "stranger", 1)]
+        assert sim.open_dialogs() == []
+
+
 def test_an_end_that_nobody_acknowledged_in_the_lifetime_is_reported() -> None:
     with Simulation(deaf(SILENT)) as sim:
         sim.broker.create_service("away", 1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conversations import Dialog, Limits, PeerError, PoisonPolicy, RetryLater, Service, Then, WorkerSettings
-from conversations.protocol.command import Action, Cleanup, Command, SetTimer, encode_command, topic_for
+from conversations.protocol.command import Action, Command, SetTimer, encode_command, topic_for
 from conversations.protocol.envelope import Envelope, Kind, Prefix
 from conversations.protocol.parked import Parked
 from conversations.protocol.topics import COMMANDS
@@ -198,18 +198,16 @@ def test_a_head_whose_dialog_broke_before_its_turn_is_kept_once() -> None:
 
 
 def test_an_end_that_is_parked_when_this_side_gives_up_is_heard() -> None:
-    """Its peer has forgotten the dialog: nobody else would tell this side."""
+    """Its peer answers nothing more: nobody else would tell this side."""
     moody = Moody(PoisonPolicy(delays=[60 * SECOND], then=Then.END_DIALOG))
     with Simulation(moody.service, raise_failures=False) as sim:
-        dialog = sim.peer("web").begin_dialog("moody", ECHO, lifetime=timedelta(days=3_000))
-        dialog.send(Say(text="b 9"))
-        dialog.end()
+        sim.broker.create_service("stranger", 1)
+        prefix = records.first_of(sim, records.drawn(sim), "moody", "Echo")
+        records.post(sim, message(prefix, 0, "b 9"))
+        records.post(sim, Envelope(prefix, Kind.END, 1, -1))
         sim.run()
-        entry = sim.parked("moody")[0]
-        post = Command(b"y" * 16, bytes.fromhex(entry.conversation.replace("-", "")), True, entry.key, "", "web",
-                       sim.clock.now(), (Cleanup(),))  # fmt: skip
-        sim.broker.append_keyed("web", topic_for(post), entry.key.encode(), encode_command(post))
-        sim.advance(timedelta(days=3))
+        assert len(sim.parked("moody")) == 1
+        sim.advance(120 * SECOND)
         assert sim.open_dialogs() == []
         sim.check_invariants()
 
