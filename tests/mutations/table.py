@@ -46,6 +46,7 @@ _CHECKED = f"{_CHECKER}[0]"
 
 _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
+_DRAIN = "tests/unit/worker/test_drain.py::test_"
 _POOLS = "tests/simulation/test_pools.py::test_"
 _DOCTOR = "tests/unit/ops/test_doctor.py::test_"
 _INSPECTION = "tests/unit/stores/test_inspection.py::test_"
@@ -1370,6 +1371,21 @@ MUTATIONS = (
     Mutation(
         "600-a-whole-command-is-joined-beside-its-bodies",
         "tests/simulation/test_pieces.py::test_a_whole_command_is_not_joined_beside_its_bodies",
+    ),
+    Mutation(
+        "601-a-long-queue-takes-the-whole-slice", f"{_DRAIN}a_long_queue_gets_its_share_and_waits_behind_the_others"
+    ),
+    Mutation(
+        "602-an-edited-head-is-not-read-again",
+        f"{_DRAIN}a_record_that_was_edited_while_its_dialog_waited_is_read_again",
+    ),
+    Mutation(
+        "603-rows-of-an-earlier-park-are-believed",
+        f"{_DRAIN}a_new_park_of_a_dialog_gets_nothing_that_was_read_ahead_for_an_earlier_one",
+    ),
+    Mutation(
+        "604-rows-are-read-ahead-of-their-change",
+        f"{_DRAIN}rows_that_the_next_transaction_changes_are_not_read_ahead",
     ),
     Mutation(
         "586-a-redrive-goes-through-the-brake",
