@@ -17,8 +17,8 @@ from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry
 from conversations.protocol.varint import LONGS, PAIR_SIZE, PAIRS, TABLE_END, encode_long, read_long, read_pair
 
 __all__ = [
-    "HEADER_NAME", "IDENTITY_AT", "IDENTITY_END", "Envelope", "Extras", "FenceOutcome", "Kind", "Origin", "Prefix", "Seal",
-    "UndecodableRecord", "behind_header", "decode", "decode_current", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
+    "HEADER_NAME", "IDENTITY_AT", "IDENTITY_END", "Envelope", "Extras", "FenceOutcome", "Kind", "Known", "Origin", "Prefix", "Seal",
+    "UndecodableRecord", "behind_header", "decode", "decode_current", "decode_next", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
     "encode_message", "encode_prefix", "header_of", "message_run", "split_header", "tail_start",
 ]  # fmt: skip
 
@@ -29,6 +29,9 @@ IDENTITY_END: Final = 27
 
 HEADER_NAME: Final = "dialog"
 """Name of the record's only header. It repeats the conversation id, side, kind and number of the envelope."""
+
+Known: TypeAlias = tuple[Prefix, bytes]
+"""A prefix, decoded and encoded."""
 
 _HEAD: Final = CURRENT.head
 _KINDS: Final[tuple[Kind | None, ...]] = tuple(
@@ -67,6 +70,22 @@ def decode(value: bytes, registry: Registry = DEFAULT) -> Envelope:
     if value.startswith(_HEAD):
         return decode_current(value)[0]
     return decode_avro(value, registry)
+
+
+def decode_next(value: bytes, known: Known | None) -> tuple[Envelope, Known | None]:
+    """Decode an envelope of any schema version, which probably has the same prefix as an envelope before it.
+
+    Return it with its prefix, decoded and encoded, for the envelope that comes next; None if it has another schema.
+
+    Raises:
+        UndecodableRecord: as for ``decode``.
+    """
+    if known is not None and value.startswith(known[1]):
+        return decode_tail(known[0], value, len(known[1])), known
+    if not value.startswith(_HEAD):
+        return decode(value), None
+    envelope, start = decode_current(value)
+    return envelope, (envelope.prefix, value[:start])
 
 
 def decode_current(value: bytes) -> tuple[Envelope, int]:

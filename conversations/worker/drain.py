@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from conversations.protocol.envelope import Envelope, Known, decode, decode_next
 from conversations.worker.active import Park
 from conversations.worker.outbox import Outbox
 
@@ -31,6 +32,8 @@ class _Share:
     """Number of records that the present slice may still take up."""
     ahead: dict[bytes, bytes]
     """Rows of the next records, by their keys, as far as they were read ahead."""
+    known: Known | None = None
+    """Prefix of the last record, which is nearly always that of the next one."""
 
 
 class Drain:
@@ -81,6 +84,18 @@ class Drain:
         share = self._shares.get(own)
         ahead = share.ahead.pop(head, None) if share is not None and share.park is found else None
         return self._outbox.read(head) if ahead is None else ahead
+
+    def decoded(self, own: bytes, found: Park, value: bytes) -> Envelope:
+        """Decode the envelope of the head of a parked dialog.
+
+        Raises:
+            UndecodableRecord: the bytes are not an envelope.
+        """
+        share = self._shares.get(own)
+        if share is None or share.park is not found:
+            return decode(value)
+        envelope, share.known = decode_next(value, share.known)
+        return envelope
 
     def put_off(self, own: bytes, found: Park) -> None:
         """Let a dialog wait for the next slice, behind the other dialogs. What was read ahead is forgotten, because an operator may edit the head."""

@@ -428,7 +428,8 @@ class Parking:
         row = self._drain.read(active.identity, found, key)
         if row is None:
             raise StateDamaged(self._number, f"the parked row {key.hex()} is missing")
-        return arrival_of(active, self._outbox.decoded(key, decode_waiting, row))
+        kept = self._outbox.decoded(key, decode_waiting, row)
+        return arrival_of(active, kept, self._drain.decoded(active.identity, found, kept.value))
 
     def try_now(self, active: Active, found: Park, key: bytes, head: Arrival | None = None) -> None:
         """Make a park due now and give it a new ticket, no matter what the park waits for. ``key`` is the key of its row.

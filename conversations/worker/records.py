@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conversations.protocol.envelope import decode, decode_tail
+from conversations.protocol.envelope import Envelope, decode
 from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from conversations.worker.active import Active, Arrival, Recorded
 
@@ -19,14 +19,9 @@ def encode_item(item: Recorded) -> bytes:
     return encode_waiting(row_of(item))
 
 
-def arrival_of(active: Active, row: WaitingRow) -> Arrival:
-    """Make an item from a row that keeps an envelope."""
-    known = active.from_peer
-    if known is not None and row.value.startswith(known[1]):
-        envelope = decode_tail(known[0], row.value, len(known[1]))
-    else:
-        envelope = decode(row.value)
+def arrival_of(active: Active, row: WaitingRow, envelope: Envelope | None = None) -> Arrival:
+    """Make an item from a row that keeps an envelope; ``envelope`` is its envelope, if it is decoded already."""
     return Arrival(
         active, row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted,
-        envelope=envelope, attempts=row.attempts,
+        envelope=decode(row.value) if envelope is None else envelope, attempts=row.attempts,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from conversations.protocol.envelope import (
     Seal,
     UndecodableRecord,
     decode,
+    decode_next,
     decode_tail,
     encode,
     encode_ack,
@@ -88,6 +89,16 @@ def test_every_decoder_returns_what_was_encoded(envelope: Envelope) -> None:
     assert value.startswith(prefix)
     assert tail_start(value) == len(prefix)
     assert decode_avro(value) == decode(value) == decode_tail(envelope.prefix, value, len(prefix)) == envelope
+
+
+@given(st.lists(envelopes, max_size=4), st.booleans())
+def test_an_envelope_is_decoded_alike_whatever_came_before_it(found: list[Envelope], alike: bool) -> None:
+    known = None
+    for envelope in found:
+        given_alike = dataclasses.replace(envelope, prefix=found[0].prefix) if alike else envelope
+        decoded, known = decode_next(encode(given_alike), known)
+        assert decoded == given_alike
+        assert known == (given_alike.prefix, encode_prefix(given_alike.prefix))
 
 
 @given(plain)
