@@ -41,13 +41,13 @@ def remote(
     kill_every: Annotated[float, typer.Option(min=0.2, help="Seconds between two SIGKILLs of a random process.")] = 2.0,
     kill_brokers_every: Annotated[
         float, typer.Option(min=10, help="Seconds from the start of the brokers until one is killed.")
-    ] = 100.0,
+    ] = 50.0,
     away: Annotated[float, typer.Option(min=1, help="Seconds for which each cluster is away once.")] = 120.0,
     share: Annotated[float, typer.Option(min=0, max=0.5, help="Share of the envelopes that are harmed.")] = 0.01,
     flip: Annotated[bool, typer.Option(help="One of the harms is a flipped bit.")] = True,
     large: Annotated[float, typer.Option(min=0, max=0.05, help="Share of the messages that have 5 MB.")] = 0.0002,
     pace: Annotated[float, typer.Option(min=0.1, help="Seconds between two bursts of a dialog.")] = 2.0,
-    at_once: Annotated[int, typer.Option(min=1, help="Dialogs of each side that may be unfinished at once.")] = 200,
+    at_once: Annotated[int, typer.Option(min=1, help="Dialogs of each side that may be unfinished at once.")] = 400,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes of each service.")] = 2,
     forwarders: Annotated[int, typer.Option(min=1, help="Forwarders in each direction.")] = 2,
     calm_after: Annotated[float, typer.Option(min=5, help="Seconds after which nobody is killed any more.")] = 420.0,
@@ -71,7 +71,7 @@ def remote(
     \b
     Meanwhile
       every 2 s    a random worker or forwarder is killed (SIGKILL) and started again at once
-      after 100 s  a broker is killed (SIGKILL) and started again, again and again
+      after 50 s   a broker is killed (SIGKILL) and started again, again and again
       always       connections between the clusters are cut, hang, or are slow
       once         each cluster cannot be reached for two minutes
       1 %          of the envelopes are lost, repeated, damaged or come later on the way
