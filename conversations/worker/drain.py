@@ -1,8 +1,8 @@
 """A drain: parked dialogs whose turn has come, and how many of their records one step takes up.
 
 Each step takes up a limited number of records, a slice. So no transaction is too large, even after weeks with the queue off. A dialog gets a
-share of the slice, and its share is handled before another dialog begins: a step writes the rows of a dialog one time, however many of its
-messages were handled. A dialog with more records than its share waits behind the others. So a long queue does not stop a short one.
+share of the slice, and the step handles the records of the share one after the other. So the step writes the rows of the dialog one time for all of them.
+A dialog with more records than its share waits behind the others, so a long queue does not stop a short one. If no dialog waits, it gets another share.
 
 The records of a share are read together, because a scan takes a fourth of the time of single reads. Only the head of a parked dialog is ever written
 again, and the head is taken out of the share as soon as it is the head. So what was read ahead cannot be old.
@@ -19,8 +19,8 @@ from conversations.worker.outbox import Outbox
 
 SLICE = 1_000
 """Maximum number of parked records that one step of a partition takes up, without those that operators give back in the step."""
-SHARE = 50
-"""Maximum number of records of one dialog in a slice."""
+SHARE = 16
+"""Maximum number of records in a share. With a larger share, fewer dialogs are taken up in a step, and more of their handlers cannot wait at the same time."""
 AHEAD = 1_024
 """Maximum number of bytes that are read ahead, on average for each record of a share."""
 
@@ -68,7 +68,7 @@ class Drain:
     def take(self, own: bytes, found: Park, head: bytes) -> bool:
         """Return True if the present slice takes up the next record of a dialog. ``head`` is the key of its row."""
         share = self._shares.get(own)
-        if share is None or share.park is not found:
+        if share is None or share.park is not found or not (share.left or self._waiting):
             if not self._left:
                 return False
             count = min(found.row.next - found.row.first, SHARE, self._left)
