@@ -256,11 +256,11 @@ class Store(Protocol):
     def get_once(self, key: bytes) -> bytes | None:
         """Return a large row that is read only once or twice, so that it needs no place in a cache."""
 
-    def scan(self, prefix: bytes, start: bytes = b"") -> Iterable[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in the order of keys, as they are at the time of the call.
+    def scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """Return the rows whose key starts with ``prefix``, in the order of keys, as they are at the time of the call."""
 
-        The first row has the key ``start``, or the next key behind it.
-        """
+    def read_run(self, keys: Sequence[bytes]) -> Iterable[bytes]:
+        """Return the rows of keys that follow each other, until one of these rows is missing. No other row has a key between them."""
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         """Write rows and the checkpoint in one batch. A value of None deletes the row."""

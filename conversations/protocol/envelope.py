@@ -17,7 +17,7 @@ from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry
 from conversations.protocol.varint import LONGS, PAIR_SIZE, PAIRS, TABLE_END, encode_long, read_long, read_pair
 
 __all__ = [
-    "HEADER_NAME", "IDENTITY_AT", "IDENTITY_END", "Envelope", "Extras", "FenceOutcome", "Kind", "Known", "Origin", "Prefix", "Seal",
+    "HEADER_NAME", "IDENTITY_AT", "IDENTITY_END", "Envelope", "Extras", "FenceOutcome", "Kind", "KnownPrefix", "Origin", "Prefix", "Seal",
     "UndecodableRecord", "behind_header", "decode", "decode_current", "decode_next", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
     "encode_message", "encode_prefix", "header_of", "message_run", "split_header", "tail_start",
 ]  # fmt: skip
@@ -30,7 +30,7 @@ IDENTITY_END: Final = 27
 HEADER_NAME: Final = "dialog"
 """Name of the record's only header. It repeats the conversation id, side, kind and number of the envelope."""
 
-Known: TypeAlias = tuple[Prefix, bytes]
+KnownPrefix: TypeAlias = tuple[Prefix, bytes]
 """A prefix, decoded and encoded."""
 
 _HEAD: Final = CURRENT.head
@@ -72,10 +72,10 @@ def decode(value: bytes, registry: Registry = DEFAULT) -> Envelope:
     return decode_avro(value, registry)
 
 
-def decode_next(value: bytes, known: Known | None) -> tuple[Envelope, Known | None]:
-    """Decode an envelope of any schema version, which probably has the same prefix as an envelope before it.
+def decode_next(value: bytes, known: KnownPrefix | None) -> tuple[Envelope, KnownPrefix | None]:
+    """Decode an envelope of any schema version, which probably has the same prefix as the envelope before.
 
-    Return it with its prefix, decoded and encoded, for the envelope that comes next; None if it has another schema.
+    Return the envelope, and its prefix for the next call. The prefix is None if the envelope has an older schema.
 
     Raises:
         UndecodableRecord: as for ``decode``.

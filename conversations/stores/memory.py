@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 
 class MemoryStore:
@@ -26,17 +26,25 @@ class MemoryStore:
 
     get_once = get
 
-    def scan(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call, from the key ``start`` on."""
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
         if self._keys is None:
             self._keys = sorted(self._rows)
         keys = self._keys
         found = []
-        for i in range(bisect_left(keys, start or prefix), len(keys)):
+        for i in range(bisect_left(keys, prefix), len(keys)):
             if not keys[i].startswith(prefix):
                 break
             found.append((keys[i], self._rows[keys[i]]))
         return iter(found)
+
+    def read_run(self, keys: Sequence[bytes]) -> Iterator[bytes]:
+        """Return the rows of keys that follow each other, until one of these rows is missing."""
+        for key in keys:
+            row = self._rows.get(key)
+            if row is None:
+                return
+            yield row
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         """Write rows (None deletes) and the checkpoint."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from conversations.stores.memory import MemoryStore
 
@@ -35,9 +35,13 @@ class OpenCopy:
 
     get_once = get
 
-    def scan(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call, from the key ``start`` on."""
-        return self._open().scan(prefix, start)
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Return the rows whose key starts with ``prefix``, in key order, as they are at the time of the call."""
+        return self._open().scan(prefix)
+
+    def read_run(self, keys: Sequence[bytes]) -> Iterator[bytes]:
+        """Return the rows of keys that follow each other, until one of these rows is missing."""
+        return self._open().read_run(keys)
 
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         """Write rows (None deletes) and the checkpoint."""

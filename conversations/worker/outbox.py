@@ -116,14 +116,18 @@ class Outbox:
         return self.store.get_once(key)
 
     def read_ahead(self, first: bytes, most: int, size: int) -> dict[bytes, bytes]:
-        """Return the numbered rows of one endpoint from the key ``first`` on: at most ``most`` rows, with at most ``size`` bytes, by their keys.
+        """Return the parked rows of one dialog from the key ``first`` on: at most ``most`` rows, with at most ``size`` bytes behind the first row, by their keys.
 
-        A row that the flights have changed is left out, and a single row is not read ahead.
+        A row that the flights have changed is left out. A single row is not read ahead.
         """
         found: dict[bytes, bytes] = {}
         flying = {} if self.flying is None else self.flying.rows
-        for key, row in islice(self.store.scan(first[: 1 + rows.IDENTITY_SIZE], first), most if most > 1 else 0):
-            size -= len(row)
+        keys = rows.numbers_from(first, most)
+        # New rows come behind all others. The store does not have them yet, and would look for them behind every row that was deleted there.
+        while keys and (keys[-1] in self.filling.rows or keys[-1] in flying):
+            keys.pop()
+        for key, row in zip(keys, self.store.read_run(keys) if len(keys) > 1 else (), strict=False):
+            size -= len(row) if found else 0
             if size < 0:
                 break
             if key not in self.filling.rows and key not in flying:

@@ -51,13 +51,13 @@ from conversations.protocol.park_row import QUEUE_ON, ParkRow, decode_park, enco
 from conversations.protocol.waiting_row import decode_waiting
 from conversations.worker.active import Active, Arrival, Deadline, Item, Park
 from conversations.worker.context import Context
-from conversations.worker.drain import Drain
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.progress import Progress
 from conversations.worker.records import arrival_of, encode_item
 from conversations.worker.retries import Retries
 from conversations.worker.schedule import Schedule
+from conversations.worker.turns import Turns
 from conversations.worker.work import Work
 
 HANDLED, FAILED, ENDED, DECIDED = Outcome
@@ -78,12 +78,12 @@ class Parking:
     __slots__ = (
         "_changed",
         "_context",
-        "_drain",
         "_letters",
         "_number",
         "_outbox",
         "_progress",
         "_schedule",
+        "_turns",
         "_work",
         "braked_bytes",
         "bytes",
@@ -107,7 +107,7 @@ class Parking:
         self.retries = Retries()
         self._changed: set[bytes] = set()
         """Keys of the parks' rows that must be written."""
-        self._drain = Drain(outbox)
+        self._turns = Turns(outbox, context.settings.concurrency)
         self.bytes = self.counted_bytes = self.braked_bytes = 0
         """Bytes of all parked records, of the records behind a failure, and of the records that wait for the brake."""
 
@@ -173,7 +173,7 @@ class Parking:
     @property
     def is_draining(self) -> bool:
         """True if the next step has more parked records to take up."""
-        return self._drain.waits
+        return self._turns.waits
 
     @property
     def is_changed(self) -> bool:
@@ -333,13 +333,13 @@ class Parking:
 
     # -- its turn -----------------------------------------------------------------------------------------------------------
 
-    def drain(self, find: Callable[[bytes, str, str], Active]) -> None:
-        """Begin a new slice, and take up the parked dialogs that the last step put off. These dialogs come before all others."""
-        self._drain.begin()
-        while not self._context.budget.is_spent() and (turn := self._drain.next()) is not None:
+    def take_turns(self, find: Callable[[bytes, str, str], Active]) -> None:
+        """Begin a new slice, and take up parked dialogs that earlier steps put off. These dialogs come before all others."""
+        self._turns.begin()
+        while not self._context.budget.is_spent() and (turn := self._turns.next()) is not None:
             own, found = turn
-            if self.parks.get(own) is found:
-                self._take(find(rows.other_side(own), "", ""), found)
+            if self.parks.get(own) is found and self._turns.allot(found, _key(own, found.row.first), goes_on=False):
+                self._take_up(find(rows.other_side(own), "", ""), found)
 
     def take_due(self, active: Active) -> None:
         """Take up the parks of an endpoint that are due: its parked dialog, and its handlers without a message."""
@@ -356,17 +356,20 @@ class Parking:
                 self._work.suspect(item)
                 self._work.enqueue(active.lane, item)
 
-    def _take(self, active: Active, found: Park, head: Arrival | None = None) -> None:
-        """Put the head of a park at the end of its lane. The head is read from its row, unless the caller has read it.
+    def _take(self, active: Active, found: Park, head: Arrival | None = None, *, goes_on: bool = False) -> None:
+        """Take up a park. If the step has taken up enough already, put the park off: it waits for its turn in a later step.
 
-        If the step has taken up enough already, the park is put off to the next step. Parks that are put off keep their order. A head that was
-        read for an operator's decision does not count: the step has no more of these than decisions.
+        A head that was read for an operator's decision does not count: the step has no more of these than decisions.
         """
         own = active.identity
         may_go_on = not self._context.budget.is_spent()
-        if not may_go_on or (head is None and not self._drain.take(own, found, _key(own, found.row.first))):
-            self._drain.put_off(own, found)
-            return
+        if may_go_on and (head is not None or self._turns.allot(found, _key(own, found.row.first), goes_on=goes_on)):
+            self._take_up(active, found, head)
+        else:
+            self._turns.put_off(own, found, goes_on=goes_on)
+
+    def _take_up(self, active: Active, found: Park, head: Arrival | None = None) -> None:
+        """Put the head of a park at the end of its lane. The head is read from its row, unless the caller has read it."""
         item = self.head(active, found) if head is None else head
         self._context.budget.spend(len(item.value))  # the record is in memory now, and is written again if it fails
         item.take_up(found)
@@ -392,7 +395,7 @@ class Parking:
         self.returned(found, HANDLED)
         self._drop_head(found, item)
         if active.identity in self.parks:
-            self._take(active, found)
+            self._take(active, found, goes_on=True)
 
     def _drop_head(self, found: Park, item: Arrival) -> None:
         """Delete the head's row. The next record becomes the head; if there is none, the park ends."""
@@ -425,11 +428,11 @@ class Parking:
             StateDamaged: the head's row is missing, or cannot be decoded.
         """
         key = _key(active.identity, found.row.first)
-        row = self._drain.read(active.identity, found, key)
+        row = self._turns.read(found, key)
         if row is None:
             raise StateDamaged(self._number, f"the parked row {key.hex()} is missing")
         kept = self._outbox.decoded(key, decode_waiting, row)
-        return arrival_of(active, kept, self._drain.decoded(active.identity, found, kept.value))
+        return arrival_of(active, kept, self._turns.decoded(found, kept.value))
 
     def try_now(self, active: Active, found: Park, key: bytes, head: Arrival | None = None) -> None:
         """Make a park due now and give it a new ticket, no matter what the park waits for. ``key`` is the key of its row.

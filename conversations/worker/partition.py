@@ -203,7 +203,7 @@ class Partition:
 
     def wake(self) -> None:
         """Give a turn to every endpoint that has something due: a parked message, or a deadline."""
-        self.parking.drain(self.find)
+        self.parking.take_turns(self.find)
         now = self.context.now
         if self.next_deadline() > now:
             return

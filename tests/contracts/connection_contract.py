@@ -752,9 +752,15 @@ class StoreContract:
         assert [key for key, _ in store.scan(b"")] == keys
         assert [key for key, _ in store.scan(b"E\xff")] == [b"E\xff\xff"]
         assert list(store.scan(b"X")) == []
-        assert [key for key, _ in store.scan(b"E", keys[2])] == keys[2:5]
-        assert [key for key, _ in store.scan(b"E", keys[2] + b"\0")] == keys[3:5]
-        assert list(store.scan(b"E", keys[4] + b"\0")) == []
+        store.close()
+
+    def test_a_run_of_rows_ends_before_the_first_missing_row(self, store: Store) -> None:
+        keys = [b"P" + bytes([number]) for number in range(6)]
+        store.apply([(key, key) for key in keys if key != keys[4]] + [(b"Q", b"")], 1)
+        assert list(store.read_run(keys)) == keys[:4]
+        assert list(store.read_run(keys[1:3])) == keys[1:3]
+        assert list(store.read_run(keys[4:])) == []
+        assert list(store.read_run(keys[5:])) == keys[5:]
         store.close()
 
     def test_a_scan_sees_the_rows_as_of_the_call(self, store: Store) -> None:

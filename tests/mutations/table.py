@@ -46,7 +46,7 @@ _CHECKED = f"{_CHECKER}[0]"
 
 _AGAIN = "tests/simulation/test_skipped.py::test_a_failed_handler_is_called_again_and_gets_what_was_skipped_meanwhile"
 _NUMBERS = "tests/unit/protocol/test_sequencing.py::test_"
-_DRAIN = "tests/unit/worker/test_drain.py::test_"
+_TURNS = "tests/unit/worker/test_turns.py::test_"
 _POOLS = "tests/simulation/test_pools.py::test_"
 _DOCTOR = "tests/unit/ops/test_doctor.py::test_"
 _INSPECTION = "tests/unit/stores/test_inspection.py::test_"
@@ -1372,20 +1372,18 @@ MUTATIONS = (
         "600-a-whole-command-is-joined-beside-its-bodies",
         "tests/simulation/test_pieces.py::test_a_whole_command_is_not_joined_beside_its_bodies",
     ),
+    Mutation("601-a-long-queue-takes-the-whole-slice", f"{_TURNS}a_long_queue_gets_its_share_while_others_wait"),
     Mutation(
-        "601-a-long-queue-takes-the-whole-slice", f"{_DRAIN}a_long_queue_gets_its_share_and_waits_behind_the_others"
+        "602-what-is-due-waits-behind-what-goes-on",
+        f"{_TURNS}a_dialog_that_has_become_due_does_not_wait_behind_all_that_go_on",
     ),
+    Mutation("603-a-row-read-ahead-stays", f"{_TURNS}a_row_is_read_ahead_once"),
     Mutation(
-        "602-an-edited-head-is-not-read-again",
-        f"{_DRAIN}a_record_that_was_edited_while_its_dialog_waited_is_read_again",
+        "604-rows-are-read-ahead-of-their-change", f"{_TURNS}rows_that_the_next_transaction_changes_are_not_read_ahead"
     ),
+    Mutation("605-a-failed-head-has-a-whole-share", f"{_TURNS}a_head_that_has_failed_takes_one_record_of_the_slice"),
     Mutation(
-        "603-rows-of-an-earlier-park-are-believed",
-        f"{_DRAIN}a_new_park_of_a_dialog_gets_nothing_that_was_read_ahead_for_an_earlier_one",
-    ),
-    Mutation(
-        "604-rows-are-read-ahead-of-their-change",
-        f"{_DRAIN}rows_that_the_next_transaction_changes_are_not_read_ahead",
+        "606-a-slow-dialog-has-a-whole-share", f"{_TURNS}a_dialog_with_a_slow_handler_takes_one_record_of_a_later_slice"
     ),
     Mutation(
         "586-a-redrive-goes-through-the-brake",

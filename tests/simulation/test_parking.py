@@ -271,7 +271,7 @@ def test_a_dialog_with_more_behind_its_message_than_allowed_breaks() -> None:
 
 
 def test_a_long_queue_behind_a_message_drains_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("conversations.worker.drain.SLICE", 3)
+    monkeypatch.setattr("conversations.worker.turns.SLICE", 3)
     moody = Moody(PoisonPolicy(delays=[5 * SECOND]))
     with Simulation(moody.service, raise_failures=False) as sim:
         dialog = sim.peer("web").begin_dialog("moody", ECHO)

@@ -161,7 +161,7 @@ def test_nothing_begins_ahead_of_a_transaction_with_many_bytes() -> None:
 
 def test_parked_records_are_worked_on_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long queue behind a failed message is handled in slices. Nothing has to be read for them."""
-    monkeypatch.setattr("conversations.worker.drain.SLICE", 3)
+    monkeypatch.setattr("conversations.worker.turns.SLICE", 3)
     scene = Scene(batch=1_000, failures=1)
     fill(scene.broker, 3 * BATCH, 1)
     step_until(lambda: scene.numbers() and not scene.worker.busy(), scene.worker, seconds=90)
