@@ -13,8 +13,8 @@ Each parked dialog and each waiting handler without a message is a ``Park``. The
 * ``NEVER``: an operator decides about the head.
 
 When a park is due, it is **taken**: its head is put into the lane of the dialog. When the head is finished, its row is deleted. The next
-record becomes the head, and is put into the lane at once. One step of a partition takes up at most ``SLICE`` records, and those that operators
-give back in the step. If the head fails again, the park waits again. The park ends when its last row is deleted.
+record becomes the head, and is put into the lane at once. One step of a partition takes up a limited number of records, of each dialog its share (``turns``).
+If the head fails again, the park waits again. The park ends when its last row is deleted.
 
 **Order** is kept by three rules:
 
