@@ -41,7 +41,7 @@ def remote(
     kill_every: Annotated[float, typer.Option(min=0.2, help="Seconds between two SIGKILLs of a random process.")] = 2.0,
     kill_brokers_every: Annotated[
         float, typer.Option(min=10, help="Seconds from the start of the brokers until one is killed.")
-    ] = 75.0,
+    ] = 100.0,
     away: Annotated[float, typer.Option(min=1, help="Seconds for which each cluster is away once.")] = 120.0,
     share: Annotated[float, typer.Option(min=0, max=0.5, help="Share of the envelopes that are harmed.")] = 0.01,
     flip: Annotated[bool, typer.Option(help="One of the harms is a flipped bit.")] = True,
@@ -71,7 +71,7 @@ def remote(
     \b
     Meanwhile
       every 2 s    a random worker or forwarder is killed (SIGKILL) and started again at once
-      after 75 s   a broker is killed (SIGKILL) and started again, again and again
+      after 100 s  a broker is killed (SIGKILL) and started again, again and again
       always       connections between the clusters are cut, hang, or are slow
       once         each cluster cannot be reached for two minutes
       1 %          of the envelopes are lost, repeated, damaged or come later on the way
