@@ -20,7 +20,7 @@ from conversations.worker.outbox import Outbox
 
 SLICE = 1_000
 """Maximum number of parked records that one step of a partition takes up, without those that operators give back in the step."""
-SHARE = 16
+SHARE = 32
 """Maximum number of records in a share."""
 AHEAD = 1_024
 """Maximum number of bytes that are read ahead, on average for each record of a share. The first record may be larger."""
