@@ -57,7 +57,7 @@ from conversations.worker.progress import Progress
 from conversations.worker.records import arrival_of, encode_item
 from conversations.worker.retries import Retries
 from conversations.worker.schedule import Schedule
-from conversations.worker.turns import Turns
+from conversations.worker.turns import Turns, key_of
 from conversations.worker.work import Work
 
 HANDLED, FAILED, ENDED, DECIDED = Outcome
@@ -200,7 +200,7 @@ class Parking:
         else:
             if not found.row.failure:  # this message is a new head: it has not failed before
                 found.begin(self._context.now)
-            self._outbox.write(_key(own, found.row.first), encode_item(item))
+            self._outbox.write(key_of(own, found.row.first), encode_item(item))
         self._wait(item.active, found, due, failure)
         self._changed.add(rows.PARK + own)
         self._show(item, found)
@@ -269,7 +269,7 @@ class Parking:
             if row.ended:
                 self._context.counts.count_duplicate()
                 return
-        self._outbox.write(_key(own, row.next), encode_item(item))
+        self._outbox.write(key_of(own, row.next), encode_item(item))
         found.add(size, is_end=is_end, suspect=item.suspect)
         self.bytes += size
         self.braked_bytes += size * (endpoint.peer in self._context.brakes.peers)
@@ -338,7 +338,7 @@ class Parking:
         self._turns.begin()
         while not self._context.budget.is_spent() and (turn := self._turns.next()) is not None:
             own, found = turn
-            if self.parks.get(own) is found and self._turns.allot(found, _key(own, found.row.first), goes_on=False):
+            if self.parks.get(own) is found and self._turns.allot(own, found, goes_on=False):
                 self._take_up(find(rows.other_side(own), "", ""), found)
 
     def take_due(self, active: Active) -> None:
@@ -363,7 +363,7 @@ class Parking:
         """
         own = active.identity
         may_go_on = not self._context.budget.is_spent()
-        if may_go_on and (head is not None or self._turns.allot(found, _key(own, found.row.first), goes_on=goes_on)):
+        if may_go_on and (head is not None or self._turns.allot(own, found, goes_on=goes_on)):
             self._take_up(active, found, head)
         else:
             self._turns.put_off(own, found, goes_on=goes_on)
@@ -400,7 +400,7 @@ class Parking:
     def _drop_head(self, found: Park, item: Arrival) -> None:
         """Delete the head's row. The next record becomes the head; if there is none, the park ends."""
         row, own, size = found.row, item.active.identity, len(item.value)
-        self._outbox.write(_key(own, row.first), None)
+        self._outbox.write(key_of(own, row.first), None)
         found.drop_head(size)
         self.bytes -= size
         self._count(found, -min(row.counted, 1), -min(row.counted_size, size))
@@ -417,7 +417,7 @@ class Parking:
         if (found := item.park) is None or not isinstance(item, Arrival) or self.is_stale(item) or not item.is_changed:
             return
         item.saved()
-        self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
+        self._outbox.write(key_of(item.active.identity, found.row.first), encode_item(item))
 
     # -- decisions of an operator ---------------------------------------------------------------------------------------------
 
@@ -427,7 +427,7 @@ class Parking:
         Raises:
             StateDamaged: the head's row is missing, or cannot be decoded.
         """
-        key = _key(active.identity, found.row.first)
+        key = key_of(active.identity, found.row.first)
         row = self._turns.read(found, key)
         if row is None:
             raise StateDamaged(self._number, f"the parked row {key.hex()} is missing")
@@ -450,7 +450,7 @@ class Parking:
     def replace_head(self, found: Park, item: Arrival) -> None:
         """Write the row of the failed message again, with the body that an operator has edited."""
         grown = len(item.value) - len(self.head(item.active, found).value)
-        self._outbox.write(_key(item.active.identity, found.row.first), encode_item(item))
+        self._outbox.write(key_of(item.active.identity, found.row.first), encode_item(item))
         found.replace_head(grown)
         self.bytes += grown
 
@@ -478,7 +478,7 @@ class Parking:
         running = _is_running(active, found)
         self.returned(found, HANDLED if running else ENDED)
         for number in range(row.first, row.next):
-            key = _key(active.identity, number)
+            key = key_of(active.identity, number)
             data = self._outbox.read(key)
             self._outbox.write(key, None)
             if data is not None and not (running and number == row.first):
@@ -530,11 +530,6 @@ class Parking:
 def has_message(item: Item, handler: bytes) -> TypeGuard[Arrival]:
     """Return True if a handler belongs to a message or to the peer's END. Then the dialog can wait behind this item."""
     return isinstance(item, Arrival) and item.accepted and not handler
-
-
-def _key(own: bytes, number: int) -> bytes:
-    """Return the key of a parked record's row."""
-    return rows.numbered(rows.PARKED, own, number)
 
 
 def _is_running(active: Active, found: Park) -> bool:

@@ -12,8 +12,8 @@ a head is preceded by a read of it, and a read takes the row out of the share. S
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
+from conversations.protocol import rows
 from conversations.protocol.envelope import Envelope, KnownPrefix, decode, decode_next
 from conversations.worker.active import Park
 from conversations.worker.outbox import Outbox
@@ -26,14 +26,41 @@ AHEAD = 1_024
 """Maximum number of bytes that are read ahead, on average for each record of a share. The first record may be larger."""
 
 
-@dataclass(slots=True, eq=False)
-class _Share:
-    left: int
-    """Number of records that the present slice may still take up."""
-    ahead: dict[bytes, bytes]
-    """Rows of the next records, by their keys, as far as they were read ahead."""
-    known: KnownPrefix | None = None
-    """Prefix of the last record, which is nearly always the prefix of the next one."""
+class Share:
+    """The records of one dialog that the present slice takes up.
+
+    Args:
+        left: number of records that the slice may still take up.
+        ahead: rows of the next records, by their keys, as far as they were read ahead.
+    """
+
+    __slots__ = ("_ahead", "_known", "left")
+
+    def __init__(self, left: int, ahead: dict[bytes, bytes]) -> None:
+        self.left = left
+        self._ahead = ahead
+        self._known: KnownPrefix | None = None
+        """Prefix of the last record, which is nearly always the prefix of the next one."""
+
+    def take(self) -> bool:
+        """Return True if a record is left, and take it."""
+        if not self.left:
+            return False
+        self.left -= 1
+        return True
+
+    def read(self, head: bytes) -> bytes | None:
+        """Return a row that was read ahead, once."""
+        return self._ahead.pop(head, None)
+
+    def decoded(self, value: bytes) -> Envelope:
+        """Decode the envelope of a record.
+
+        Raises:
+            UndecodableRecord: the bytes are not an envelope.
+        """
+        envelope, self._known = decode_next(value, self._known)
+        return envelope
 
 
 class Turns:
@@ -55,7 +82,7 @@ class Turns:
         """Dialogs that have had a turn, and have more records."""
         self._was_due = False
         """True if the last turn was that of a dialog that had become due."""
-        self._shares: dict[Park, _Share] = {}
+        self._shares: dict[Park, Share] = {}
         self._left = 0
         """Number of records of the present slice that are in no share."""
 
@@ -79,14 +106,14 @@ class Turns:
         self._was_due = waiting is self._due
         return waiting.popleft()
 
-    def allot(self, found: Park, head: bytes, *, goes_on: bool) -> bool:
+    def allot(self, own: bytes, found: Park, *, goes_on: bool) -> bool:
         """Return True if the present slice has a record for a dialog. Make its share first, if it has none.
 
         A share is one record if the head has failed before, because it may fail again, or if the dialog goes on from an earlier slice: then its handler is slow.
 
         Args:
-            found: the park of the dialog.
-            head: the key of the row of its head.
+            own: the identity of the dialog's endpoint.
+            found: its park.
             goes_on: True if a record of the dialog has just been handled.
         """
         share = self._shares.get(found)
@@ -96,11 +123,9 @@ class Turns:
             one = found.row.failure or (goes_on and share is None)
             count = 1 if one else min(found.row.next - found.row.first, self._most, self._left)
             self._left -= count
-            share = self._shares[found] = _Share(count, self._outbox.read_ahead(head, count, count * AHEAD))
-        if not share.left:
-            return False
-        share.left -= 1
-        return True
+            ahead = self._outbox.read_ahead(key_of(own, found.row.first), count, count * AHEAD)
+            share = self._shares[found] = Share(count, ahead)
+        return share.take()
 
     def put_off(self, own: bytes, found: Park, *, goes_on: bool) -> None:
         """Let a dialog wait for its turn, behind the other dialogs that have become due, or behind those that go on."""
@@ -109,7 +134,7 @@ class Turns:
     def read(self, found: Park, head: bytes) -> bytes | None:
         """Return the row of the head of a parked dialog; None if there is no such row."""
         share = self._shares.get(found)
-        ahead = None if share is None else share.ahead.pop(head, None)
+        ahead = None if share is None else share.read(head)
         return self._outbox.read(head) if ahead is None else ahead
 
     def decoded(self, found: Park, value: bytes) -> Envelope:
@@ -119,7 +144,9 @@ class Turns:
             UndecodableRecord: the bytes are not an envelope.
         """
         share = self._shares.get(found)
-        if share is None:
-            return decode(value)
-        envelope, share.known = decode_next(value, share.known)
-        return envelope
+        return decode(value) if share is None else share.decoded(value)
+
+
+def key_of(own: bytes, number: int) -> bytes:
+    """Return the key of the row of a parked record."""
+    return rows.numbered(rows.PARKED, own, number)

@@ -45,7 +45,7 @@ class Scene:
         got: list[bytes] = []
         while found.row.first < found.row.next:
             head = key(own, found.row.first)
-            if not self.turns.allot(found, head, goes_on=goes_on):
+            if not self.turns.allot(own, found, goes_on=goes_on):
                 self.turns.put_off(own, found, goes_on=goes_on)
                 break
             got.append((self.turns.read(found, head) or b"missing").strip())
@@ -94,23 +94,24 @@ def test_a_head_that_has_failed_takes_one_record_of_the_slice() -> None:
     """Else ten dialogs that fail again would need three steps for a round of attempts."""
     names = [bytes(16) + bytes([number]) for number in range(10)]
     scene = Scene(*names)
-    assert all(scene.turns.allot(parked(failure="why"), key(own, 0), goes_on=False) for own in names)
+    assert all(scene.turns.allot(own, parked(failure="why"), goes_on=False) for own in names)
 
 
 def test_a_dialog_with_a_slow_handler_takes_one_record_of_a_later_slice() -> None:
     scene, slow = Scene(LONG, SHORT), parked()
-    assert scene.turns.allot(slow, key(LONG, 0), goes_on=False)
+    assert scene.turns.allot(LONG, slow, goes_on=False)
     scene.turns.begin()
     scene.turns.put_off(SHORT, parked(), goes_on=False)
-    assert scene.turns.allot(slow, key(LONG, 1), goes_on=True)
-    assert not scene.turns.allot(slow, key(LONG, 2), goes_on=True)
+    slow.row.first += 1
+    assert scene.turns.allot(LONG, slow, goes_on=True)
+    assert not scene.turns.allot(LONG, slow, goes_on=True)
 
 
 @pytest.mark.parametrize(("concurrency", "dialogs"), [(1, 3), (2, 5), (5, 10), (50, 10)])
 def test_a_slice_has_work_for_all_handlers_that_may_wait(concurrency: int, dialogs: int) -> None:
     names = [bytes(16) + bytes([number]) for number in range(10)]
     scene = Scene(*names, concurrency=concurrency)
-    assert sum(scene.turns.allot(parked(), key(own, 0), goes_on=False) for own in names) == dialogs
+    assert sum(scene.turns.allot(own, parked(), goes_on=False) for own in names) == dialogs
 
 
 # -- what is read ahead ------------------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def test_a_slice_has_work_for_all_handlers_that_may_wait(concurrency: int, dialo
 
 def test_the_rows_of_a_share_are_read_together() -> None:
     scene, long = Scene(LONG), parked()
-    scene.turns.allot(long, key(LONG, 0), goes_on=False)
+    scene.turns.allot(LONG, long, goes_on=False)
     scene.store.clear()
     assert [scene.turns.read(long, key(LONG, number)) for number in range(5)] == [*ROWS[:4], None]
 
@@ -126,7 +127,7 @@ def test_the_rows_of_a_share_are_read_together() -> None:
 def test_a_row_is_read_ahead_once() -> None:
     """An operator may edit a head after it was read."""
     scene, long = Scene(LONG), parked()
-    scene.turns.allot(long, key(LONG, 0), goes_on=False)
+    scene.turns.allot(LONG, long, goes_on=False)
     assert scene.turns.read(long, key(LONG, 0)) == b"0"
     scene.outbox.write(key(LONG, 0), b"edited")
     assert scene.turns.read(long, key(LONG, 0)) == b"edited"
@@ -134,7 +135,7 @@ def test_a_row_is_read_ahead_once() -> None:
 
 def test_a_new_park_of_a_dialog_gets_nothing_that_was_read_ahead_for_an_earlier_one() -> None:
     scene, before, after = Scene(LONG), parked(), parked()
-    scene.turns.allot(before, key(LONG, 0), goes_on=False)
+    scene.turns.allot(LONG, before, goes_on=False)
     scene.outbox.write(key(LONG, 1), b"new")
     assert scene.turns.read(after, key(LONG, 1)) == b"new"
 
@@ -148,7 +149,7 @@ def test_rows_that_the_next_transaction_changes_are_not_read_ahead() -> None:
 
 def test_large_records_are_read_one_by_one_but_for_the_first() -> None:
     scene, long = Scene(LONG, size=3 * AHEAD), parked()
-    scene.turns.allot(long, key(LONG, 0), goes_on=False)
+    scene.turns.allot(LONG, long, goes_on=False)
     scene.store.clear()
     found = [scene.turns.read(long, key(LONG, number)) for number in range(3)]
     assert [row is not None for row in found] == [True, True, False]
