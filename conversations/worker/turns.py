@@ -22,7 +22,7 @@ SLICE = 1_000
 """Maximum number of parked records that one step of a partition takes up, without those that operators give back in the step."""
 SHARE = 32
 """Maximum number of records in a share."""
-AHEAD = 1_024
+ROW_BYTES = 1_024
 """Maximum number of bytes that are read ahead, on average for each record of a share. The first record may be larger."""
 
 
@@ -123,7 +123,7 @@ class Turns:
             one = found.row.failure or (goes_on and share is None)
             count = 1 if one else min(found.row.next - found.row.first, self._most, self._left)
             self._left -= count
-            ahead = self._outbox.read_ahead(key_of(own, found.row.first), count, count * AHEAD)
+            ahead = self._outbox.read_ahead(key_of(own, found.row.first), count, count * ROW_BYTES)
             share = self._shares[found] = Share(count, ahead)
         return share.take()
 

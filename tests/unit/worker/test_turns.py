@@ -9,7 +9,7 @@ from conversations.stores.memory import MemoryStore
 from conversations.worker.active import Park
 from conversations.worker.budget import Budget
 from conversations.worker.outbox import Outbox
-from conversations.worker.turns import AHEAD, Turns
+from conversations.worker.turns import ROW_BYTES, Turns
 
 LONG, SHORT, OTHER = (bytes(16) + bytes([number]) for number in range(3))
 ROWS = [b"%d" % number for number in range(9)]
@@ -148,7 +148,7 @@ def test_rows_that_the_next_transaction_changes_are_not_read_ahead() -> None:
 
 
 def test_large_records_are_read_one_by_one_but_for_the_first() -> None:
-    scene, long = Scene(LONG, size=3 * AHEAD), parked()
+    scene, long = Scene(LONG, size=3 * ROW_BYTES), parked()
     scene.turns.allot(LONG, long, goes_on=False)
     scene.store.clear()
     found = [scene.turns.read(long, key(LONG, number)) for number in range(3)]
