@@ -52,7 +52,8 @@ def entries() -> Iterator[Counter[str]]:
 @python_form
 def test_one_envelope_enters_few_functions() -> None:
     """Its dialog is known, its number is the next, its handler says nothing: nearly all envelopes are like that."""
-    broker = MemoryBroker(ManualClock(SystemClock().now()))  # no acknowledgement falls due on a slow machine
+    clock = ManualClock(SystemClock().now())  # stands still, so that no acknowledgement falls due on a slow machine
+    broker = MemoryBroker(clock)
     for name in (our_loop.ASKING, our_loop.ANSWERING):
         broker.create_service(name, 1)
     load = Workload(messages=8 * BATCH, dialogs=BATCH, partitions=1)
@@ -69,6 +70,7 @@ def test_one_envelope_enters_few_functions() -> None:
         MemoryStores(),
         settings=WorkerSettings(batch=BATCH),
         scheduler=Inline(),
+        clock=clock,
     )
     while worker.counts.handled < 4 * BATCH:
         worker.step()
