@@ -102,12 +102,6 @@ def numbered(kind: bytes, name: bytes, number: int) -> bytes:
     return kind + name + number.to_bytes(8, "big")
 
 
-def numbers_from(first: bytes, count: int) -> list[bytes]:
-    """Return ``count`` keys of numbered rows: the key ``first``, and those of the numbers behind it."""
-    start, number = first[:-8], int.from_bytes(first[-8:], "big")
-    return [start + each.to_bytes(8, "big") for each in range(number, number + count)]
-
-
 SHARED = "*"
 """Origin of a group that initiators name (``to_group``). No service can have this name."""
 

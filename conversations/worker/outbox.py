@@ -115,24 +115,26 @@ class Outbox:
                 return flight.rows[key]
         return self.store.get_once(key)
 
-    def read_ahead(self, first: bytes, most: int, size: int) -> dict[bytes, bytes]:
-        """Return the parked rows of one dialog from the key ``first`` on: at most ``most`` rows, with at most ``size`` bytes behind the first row, by their keys.
+    def read_ahead(self, keys: list[bytes], size: int) -> dict[bytes, bytes]:
+        """Return rows by their keys, which follow each other: the first row, and further rows with at most ``size`` bytes.
 
         A row that the flights have changed is left out. A single row is not read ahead.
         """
         found: dict[bytes, bytes] = {}
-        flying = {} if self.flying is None else self.flying.rows
-        keys = rows.numbers_from(first, most)
         # New rows come behind all others. The store does not have them yet, and would look for them behind every row that was deleted there.
-        while keys and (keys[-1] in self.filling.rows or keys[-1] in flying):
+        while keys and self._is_changed(keys[-1]):
             keys.pop()
         for key, row in zip(keys, self.store.read_run(keys) if len(keys) > 1 else (), strict=False):
             size -= len(row) if found else 0
             if size < 0:
                 break
-            if key not in self.filling.rows and key not in flying:
+            if not self._is_changed(key):
                 found[key] = row
         return found
+
+    def _is_changed(self, key: bytes) -> bool:
+        """Return True if a flight has another row for a key than the store, or deletes the row."""
+        return key in self.filling.rows or (self.flying is not None and key in self.flying.rows)
 
     def scan(self, prefix: bytes, most: int | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows whose keys start with ``prefix``, in key order, as they will be after the commit of both flights.

@@ -123,8 +123,8 @@ class Turns:
             one = found.row.failure or (goes_on and share is None)
             count = 1 if one else min(found.row.next - found.row.first, self._most, self._left)
             self._left -= count
-            ahead = self._outbox.read_ahead(key_of(own, found.row.first), count, count * ROW_BYTES)
-            share = self._shares[found] = Share(count, ahead)
+            keys = [key_of(own, number) for number in range(found.row.first, found.row.first + count)]
+            share = self._shares[found] = Share(count, self._outbox.read_ahead(keys, count * ROW_BYTES))
         return share.take()
 
     def put_off(self, own: bytes, found: Park, *, goes_on: bool) -> None:

@@ -11,7 +11,7 @@ from conversations.worker.budget import Budget
 from conversations.worker.outbox import Outbox
 from conversations.worker.turns import ROW_BYTES, Turns
 
-LONG, SHORT, OTHER = (bytes(16) + bytes([number]) for number in range(3))
+LONG, SHORT = (bytes(16) + bytes([number]) for number in range(2))
 ROWS = [b"%d" % number for number in range(9)]
 
 
