@@ -20,7 +20,8 @@ from conversations.protocol.envelope import Envelope
 
 def cut(body: bytes, size: int) -> Iterator[bytes]:
     """Cut a body into parts of ``size`` bytes; the last part may be smaller."""
-    return (body[at : at + size] for at in range(0, len(body), size))
+    for at in range(0, len(body), size):
+        yield body[at : at + size]
 
 
 def last_number(envelope: Envelope) -> int:

@@ -97,7 +97,7 @@ def twins_of(namespace: str, service: str) -> list[tuple[str, str]]:
     There can be such pairs, because names may contain dots.
     """
     parts = f"{namespace}.{service}".split(".")
-    splits = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts)))
+    splits = [(".".join(parts[:at]), ".".join(parts[at:])) for at in range(1, len(parts))]
     return [
         (before, behind)
         for before, behind in splits

@@ -152,7 +152,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
     elif not fresh or fresh[-1] is not head:
         _keep_head(partition, head)
     # A message may be accepted only if all earlier envelopes of its dialog are accepted.
-    kept = (item for item in lane.items if isinstance(item, Recorded) and item.row != NO_ROW) if fresh else ()
+    kept = [item for item in lane.items if isinstance(item, Recorded) and item.row != NO_ROW] if fresh else []
     behind = {id(item.active) for item in kept if not item.accepted}
     for item in reversed(fresh):
         if not isinstance(item, Recorded) or not item.needs_record:

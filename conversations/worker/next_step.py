@@ -141,4 +141,4 @@ class NextStep:
                 undelivered.wake(partition)
             if partition.input.paused:
                 departure.pace(partition)
-        transmission.release_all(partition.transmission for partition in partitions.values())
+        transmission.release_all([partition.transmission for partition in partitions.values()])

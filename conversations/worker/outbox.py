@@ -24,7 +24,7 @@ All callers hold ``Context.lock``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
@@ -149,9 +149,8 @@ class Outbox:
         kept = self.store.scan(prefix)
         if not changed:
             return islice(kept, most)
-        unchanged = (row for row in kept if row[0] not in changed)
         written = sorted((key, value) for key, value in changed.items() if value is not None)
-        return islice(merge(unchanged, written), most)
+        return islice(merge(_without(kept, changed), written), most)
 
     def decoded(self, key: bytes, decode: Callable[[bytes], R], row: bytes) -> R:
         """Decode a row.
@@ -253,3 +252,10 @@ class Outbox:
             self.flying, self.filling = flight, later
         # Handlers continued while the commit failed. So the flight being filled may have later envelopes of the same dialogs.
         take_out(later.outs)
+
+
+def _without(kept: Iterable[tuple[bytes, bytes]], changed: dict[bytes, bytes | None]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows that the flights have not changed, one after the other: compiled, a generator expression is a list."""
+    for row in kept:
+        if row[0] not in changed:
+            yield row

@@ -353,8 +353,8 @@ class Transmission:
 
     def _keeps_first(self, own: bytes) -> bool:
         """Return True if the first message of a dialog is among its delayed envelopes."""
-        found = (row for _, row in self._outbox.scan(rows.DELAYED + own, SLICE))
-        return any(decode(decode_waiting(row).value).seq == 0 for row in found)
+        found = self._outbox.scan(rows.DELAYED + own, SLICE)
+        return any(decode(decode_waiting(row).value).seq == 0 for _, row in found)
 
     def _release_answers(self, own: bytes) -> None:
         """Transmit the delayed envelopes of a conversation that has no endpoint here (any more)."""

@@ -225,8 +225,8 @@ def has_end(partition: Partition, active: Active) -> bool:
     """Return True if this side's END is delayed."""
     if active.identity not in partition.waiting.delayed.of:
         return False
-    found = (row for _, row in partition.outbox.scan(rows.DELAYED + active.identity))
-    return any(decode(decode_waiting(row).value).kind is Kind.END for row in found)
+    found = partition.outbox.scan(rows.DELAYED + active.identity)
+    return any(decode(decode_waiting(row).value).kind is Kind.END for _, row in found)
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:

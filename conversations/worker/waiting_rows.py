@@ -183,8 +183,12 @@ class Fragments:
         if begun.bytes >= LARGE:
             # The last fragments are in the memory of the store as well. Each partition would keep some of them until its next rows come.
             self._outbox.store.flush()
-        parts = (decode(row.value).body for row in self._rows(active, begun))
-        return replace(last, body=join(chain(parts, (last.body,))), fragment=0, fragments=1)
+        return replace(last, body=join(chain(self._bodies(active, begun), (last.body,))), fragment=0, fragments=1)
+
+    def _bodies(self, active: Active, begun: Begun) -> Iterator[bytes]:
+        # No generator expression: compiled it is a list, which takes as much memory as the message.
+        for row in self._rows(active, begun):
+            yield decode(row.value).body
 
     def _rows(self, active: Active, begun: Begun) -> Iterator[WaitingRow]:
         # One row after the other, because all of them take as much memory as the message.

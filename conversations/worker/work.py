@@ -157,7 +157,9 @@ class Work:
         yield from self.slow
         yield from self.ready
         if self.suspicion is not None:
-            yield from (lane for lane in self.suspicion.take_unspilled() if lane.items)
+            for lane in self.suspicion.take_unspilled():
+                if lane.items:
+                    yield lane
 
     def stop(self) -> None:
         """End the suspicion, and refuse the results of handlers that still run."""
