@@ -265,9 +265,6 @@ class Store(Protocol):
     def apply(self, rows: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         """Write rows and the checkpoint in one batch. A value of None deletes the row."""
 
-    def flush(self) -> None:
-        """Begin to write the rows that are in memory to the disk, which frees their memory soon. Does not wait for that."""
-
     def clear(self) -> None:
         """Delete all rows and the checkpoint."""
 

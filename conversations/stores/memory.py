@@ -58,9 +58,6 @@ class MemoryStore:
                 self._rows[key] = value
         self._checkpoint = checkpoint
 
-    def flush(self) -> None:
-        """Do nothing: there is no disk."""
-
     def _added(self, key: bytes) -> None:
         # A short list of keys stays sorted. A long list is thrown away, and sorted again at the next scan.
         if self._keys is not None and len(self._keys) < 1_000:

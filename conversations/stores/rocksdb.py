@@ -166,13 +166,6 @@ class RocksStore:
         except Exception as failure:
             raise self._damaged(failure) from failure
 
-    def flush(self) -> None:
-        """Begin to write the rows in memory to a file. RocksDB reports a failure of that at the next ``apply``."""
-        try:
-            self._db.flush(False)
-        except Exception as failure:
-            raise self._damaged(failure) from failure
-
     def clear(self) -> None:
         """Forget everything, the checkpoint included."""
         # The files are not deleted, because an open scan keeps the files and their lock. The checkpoint is deleted first,

@@ -47,10 +47,6 @@ class OpenCopy:
         """Write rows (None deletes) and the checkpoint."""
         self._open().apply(rows, checkpoint)
 
-    def flush(self) -> None:
-        """Do nothing, if the copy is open."""
-        self._open().flush()
-
     def clear(self) -> None:
         """Delete all rows and the checkpoint."""
         self._open().clear()

@@ -26,7 +26,7 @@ from conversations.protocol.envelope import Envelope, decode, encode
 from conversations.protocol.fragments import Begun, begun_with, is_last
 from conversations.protocol.waiting_row import WaitingRow, decode_waiting, topic_of
 from conversations.worker.active import NO_ROW, Active, Arrival, Recorded
-from conversations.worker.joining import LARGE, join
+from conversations.worker.joining import join
 from conversations.worker.outbox import Outbox
 from conversations.worker.records import arrival_of, encode_item
 
@@ -180,9 +180,6 @@ class Fragments:
 
     def _whole(self, active: Active, last: Envelope) -> Envelope:
         begun = self.begun[active.identity]
-        if begun.bytes >= LARGE:
-            # The last fragments are in the memory of the store as well. Each partition would keep some of them until its next rows come.
-            self._outbox.store.flush()
         return replace(last, body=join(chain(self._bodies(active, begun), (last.body,))), fragment=0, fragments=1)
 
     def _bodies(self, active: Active, begun: Begun) -> Iterator[bytes]:

@@ -15,7 +15,6 @@ from conversations.protocol import rows
 from conversations.protocol.envelope import HEADER_NAME, Kind, decode, encode, header_of, tail_start
 from conversations.protocol.integrity import CRC, checksum
 from conversations.protocol.topics import QUEUE, service_topic
-from conversations.stores.memory import MemoryStore
 from conversations.testing import Simulation
 from conversations.testing.reading import visible
 from conversations.worker import unacknowledged
@@ -66,25 +65,6 @@ def test_a_long_message_comes_whole_between_short_ones(far: bool) -> None:
         assert fragments(sim, "there") == [(0, 0, 1), (1, 0, 4), (2, 1, 4), (3, 2, 4), (4, 3, 4), (5, 0, 1), (6, 0, 1)]
         assert left(sim) == []
         sim.check_invariants()
-
-
-@pytest.mark.parametrize(("large", "flushes"), [(20, 3), (1_000, 0)])
-def test_the_store_writes_its_rows_to_the_disk_before_a_large_message_is_joined(
-    monkeypatch: pytest.MonkeyPatch, large: int, flushes: int
-) -> None:
-    flushed: list[MemoryStore] = []
-
-    def note(store: MemoryStore) -> None:
-        flushed.append(store)
-
-    monkeypatch.setattr(MemoryStore, "flush", note)
-    monkeypatch.setattr("conversations.worker.waiting_rows.LARGE", large)
-    both = Both()
-    with world(both) as sim:
-        begin(sim, LONG, "last")
-        sim.run()
-        assert list(both.heard.values()) == [[LONG, "last"]]
-    assert len(flushed) == flushes, "one for each way: to the service here, to the one there, and back"
 
 
 def test_only_a_lost_fragment_is_sent_again() -> None:

@@ -1,4 +1,3 @@
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from conversations.durations import HOUR
 from conversations.ports import Store
 from conversations.stores.memory import MemoryStores
 from conversations.stores.rocksdb import RocksStores, StoreInUse
-from tests.support.waiting import until
 
 PERIODS = Periods(deletes_kept=24 * HOUR)
 
@@ -123,21 +121,6 @@ def test_a_copy_that_was_closed_is_complete(tmp_path: Path) -> None:
     store.close()
     again = RocksStores(tmp_path).open(0, "topic")
     assert (again.checkpoint(), again.get(b"A")) == (4, b"1")
-
-
-def test_a_flush_frees_the_memory_of_rows_that_stay_readable(tmp_path: Path) -> None:
-    """Below ``WRITE_BUFFER`` bytes, RocksDB would keep the rows in memory until others come."""
-    store = RocksStores(tmp_path).open(0, "topic")
-    store.apply([(b"A%d" % n, os.urandom(100_000)) for n in range(30)], 1)
-
-    def in_memory() -> int:
-        return store._db.property_int_value("rocksdb.cur-size-all-mem-tables") or 0
-
-    assert in_memory() > 3_000_000
-    store.flush()
-    until(lambda: in_memory() < 300_000, "the rows are still in memory")
-    assert len(list(store.scan(b"A"))) == 30
-    assert store.checkpoint() == 1
 
 
 def test_a_scan_of_many_rows_finds_every_one(tmp_path: Path) -> None:
