@@ -255,7 +255,8 @@ class Outbox:
 
 
 def _without(kept: Iterable[tuple[bytes, bytes]], changed: dict[bytes, bytes | None]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the rows that the flights have not changed, one after the other: compiled, a generator expression is a list."""
+    """Yield the rows that the flights have not changed."""
+    # A function, because a compiled generator expression is a list: of all rows, which may be large.
     for row in kept:
         if row[0] not in changed:
             yield row

@@ -242,7 +242,7 @@ class Transmission:
         if own not in self._waiting.delayed.of:
             return 0
         count = 0
-        for key, row in list(self._outbox.scan(rows.DELAYED + own)):
+        for key, row in self._outbox.scan(rows.DELAYED + own):
             if answers or is_sequenced(decode(self._outbox.decoded(key, decode_waiting, row).value)):
                 count += self.drop(own, key, row)
         return count
@@ -354,7 +354,7 @@ class Transmission:
     def _keeps_first(self, own: bytes) -> bool:
         """Return True if the first message of a dialog is among its delayed envelopes."""
         found = self._outbox.scan(rows.DELAYED + own, SLICE)
-        return any(decode(decode_waiting(row).value).seq == 0 for _, row in found)
+        return any(decode(self._outbox.decoded(key, decode_waiting, row).value).seq == 0 for key, row in found)
 
     def _release_answers(self, own: bytes) -> None:
         """Transmit the delayed envelopes of a conversation that has no endpoint here (any more)."""

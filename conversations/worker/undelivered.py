@@ -225,8 +225,9 @@ def has_end(partition: Partition, active: Active) -> bool:
     """Return True if this side's END is delayed."""
     if active.identity not in partition.waiting.delayed.of:
         return False
-    found = partition.outbox.scan(rows.DELAYED + active.identity)
-    return any(decode(decode_waiting(row).value).kind is Kind.END for _, row in found)
+    outbox = partition.outbox
+    found = outbox.scan(rows.DELAYED + active.identity)
+    return any(decode(outbox.decoded(key, decode_waiting, row).value).kind is Kind.END for key, row in found)
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:

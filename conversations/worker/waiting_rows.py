@@ -164,12 +164,11 @@ class Fragments:
         begun = self.begun.get(active.identity)
         if begun is None or active.endpoint.inbound.has(begun.last):
             return []
-        arrived = [arrival_of(active, row) for row in self._rows(active, begun)]
+        numbers = begun.numbers
+        last = decode(self._row(active, numbers[-1]).value)
+        left_to_peer = last.prefix.resends and active.endpoint.inbound.give_back(last.seq, len(numbers))
+        arrived = [] if left_to_peer else [arrival_of(active, row) for row in self._rows(active, begun)]
         self._drop(active, begun)
-        if arrived[-1].envelope.prefix.resends and active.endpoint.inbound.give_back(
-            arrived[-1].envelope.seq, len(arrived)
-        ):
-            return []
         return arrived
 
     # -- inside -------------------------------------------------------------------------------------------
@@ -183,15 +182,18 @@ class Fragments:
         return replace(last, body=join(chain(self._bodies(active, begun), (last.body,))), fragment=0, fragments=1)
 
     def _bodies(self, active: Active, begun: Begun) -> Iterator[bytes]:
-        # No generator expression: compiled it is a list, which takes as much memory as the message.
+        # A function, because a compiled generator expression is a list: it takes as much memory as the message.
         for row in self._rows(active, begun):
             yield decode(row.value).body
 
     def _rows(self, active: Active, begun: Begun) -> Iterator[WaitingRow]:
         # One row after the other, because all of them take as much memory as the message.
         for number in begun.numbers:
-            key = rows.numbered(rows.FRAGMENT, active.identity, number)
-            yield self._outbox.decoded(key, decode_waiting, self._outbox.read_once(key) or b"")
+            yield self._row(active, number)
+
+    def _row(self, active: Active, number: int) -> WaitingRow:
+        key = rows.numbered(rows.FRAGMENT, active.identity, number)
+        return self._outbox.decoded(key, decode_waiting, self._outbox.read_once(key) or b"")
 
     def _drop(self, active: Active, begun: Begun) -> None:
         for number in begun.numbers:
