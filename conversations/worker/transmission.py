@@ -353,12 +353,11 @@ class Transmission:
 
     def _keeps_first(self, own: bytes) -> bool:
         """Return True if the first message of a dialog is among its delayed envelopes."""
-        found = self._outbox.scan(rows.DELAYED + own, SLICE)
-        return any(decode(self._outbox.decoded(key, decode_waiting, row).value).seq == 0 for key, row in found)
+        return any(envelope.seq == 0 for _, _, envelope in self._waiting.delayed_rows(own, SLICE))
 
     def _release_answers(self, own: bytes) -> None:
         """Transmit the delayed envelopes of a conversation that has no endpoint here (any more)."""
-        for key, row in list(self._outbox.scan(rows.DELAYED + own)):
+        for key, row in self._outbox.scan(rows.DELAYED + own):
             kept = self._outbox.decoded(key, decode_waiting, row)
             service = decode(kept.value).prefix.to_service
             count = self._taken_up(own, kept.topic, service)

@@ -213,8 +213,7 @@ def forget(partition: Partition, active: Active, *kinds: Kind) -> int:
     own, ends = active.identity, 0
     if own not in partition.waiting.delayed.of:
         return 0
-    for key, row in partition.outbox.scan(rows.DELAYED + own):
-        envelope = decode(partition.outbox.decoded(key, decode_waiting, row).value)
+    for key, row, envelope in partition.waiting.delayed_rows(own):
         if is_sequenced(envelope) and envelope.kind in (kinds or (Kind.MESSAGE, Kind.END)):
             partition.transmission.drop(own, key, row)
             ends += envelope.kind is Kind.END
@@ -225,9 +224,7 @@ def has_end(partition: Partition, active: Active) -> bool:
     """Return True if this side's END is delayed."""
     if active.identity not in partition.waiting.delayed.of:
         return False
-    outbox = partition.outbox
-    found = outbox.scan(rows.DELAYED + active.identity)
-    return any(decode(outbox.decoded(key, decode_waiting, row).value).kind is Kind.END for key, row in found)
+    return any(envelope.kind is Kind.END for _, _, envelope in partition.waiting.delayed_rows(active.identity))
 
 
 def keep(partition: Partition, own: bytes) -> Refusal:
@@ -241,7 +238,7 @@ def keep(partition: Partition, own: bytes) -> Refusal:
     given_up: dict[int, tuple[str, bytes]] = {}
     found: list[Remaining] = []
     before = {it.number for it in partition.unacknowledged.after(active, NONE)} if active.exists else set()
-    for row_key, row in list(partition.outbox.scan(rows.DELAYED + own)):
+    for row_key, row in partition.outbox.scan(rows.DELAYED + own):
         kept = partition.outbox.decoded(row_key, decode_waiting, row)
         number = int.from_bytes(row_key[-8:], "big")
         for envelope, value in partition.transmission.delayed_in(kept):

@@ -307,6 +307,15 @@ class Waiting:
         self.held.count(own, -len(row))
         return self._outbox.decoded(key, decode_waiting, row)
 
+    def delayed_rows(self, own: bytes, most: int | None = None) -> Iterator[tuple[bytes, bytes, Envelope]]:
+        """Yield the delayed rows of an endpoint, at most ``most`` of them: each with its key and its envelope.
+
+        Raises:
+            StateDamaged: a row cannot be decoded.
+        """
+        for key, row in self._outbox.scan(rows.DELAYED + own, most):
+            yield key, row, decode(self._outbox.decoded(key, decode_waiting, row).value)
+
     def delay(self, own: bytes, topic: str, row: bytes, *, in_front: bool = False) -> None:
         """Keep an envelope until its destination takes records again: behind the other delayed envelopes of its dialog, or in front of them."""
         number = self.draw_in_front() if in_front else self.draw()

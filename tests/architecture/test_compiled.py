@@ -20,10 +20,12 @@ LINES = (ROOT / "wheels" / "modules.txt").read_text(encoding="utf-8").splitlines
 MODULES = [line for line in LINES if line and not line.startswith("#")]
 LEFT_OUT = {line.split(" ")[1].rstrip(":") for line in LINES if line.startswith("# conversations/")}
 
-FUNCTIONS = {"any", "all", "next", "sum", "min", "max", "sorted", "list", "set", "tuple", "dict", "frozenset"}
+LOOPS = {"any", "all", "next", "sum"}
+"""Functions that mypyc compiles as a loop over a generator expression. The loop ends as early as in Python."""
+TAKES_ALL = {"min", "max", "sorted", "list", "set", "tuple", "dict", "frozenset"}
+"""Functions that need all values, so a list is as good."""
 METHODS = {"join", "update"}
-"""Functions and methods that may have a generator expression as their first argument. Mypyc compiles the first four as a loop, which ends as early as in
-Python. The others need all values, so a list is as good: of a string, a set or a dictionary for the methods."""
+"""Methods of strings, sets and dictionaries that need all values."""
 
 BOUNDED = {
     "conversations/bodies.py": {"_undecorated"},  # as deep as an annotation of a handler
@@ -88,7 +90,7 @@ def _consumed(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
         return [node.value]
     if isinstance(node, ast.Call):
-        of_builtin = isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS
+        of_builtin = isinstance(node.func, ast.Name) and node.func.id in LOOPS | TAKES_ALL
         if of_builtin or (isinstance(node.func, ast.Attribute) and node.func.attr in METHODS):
             return node.args[:1]
     return []
