@@ -33,15 +33,8 @@ class WriterSchemas:
     def __init__(self, look: Callable[[], None], schemas: Callable[[], Mapping[str, str]]) -> None:
         self._look, self._schemas = look, schemas
         self._looked = False
-        self._later: Registry | None = None
+        self._registry = Registry()
         self._seen: set[str] = set()
-
-    @property
-    def _registry(self) -> Registry:
-        """The registry, made at first use. It parses every schema, which would make each start of a worker slower."""
-        if self._later is None:
-            self._later = Registry()
-        return self._later
 
     def begin_step(self) -> None:
         """Begin a step, in which the catalog may be read again."""

@@ -7,6 +7,7 @@ a later minor version is registered, this process can read records of that versi
 from __future__ import annotations
 
 import struct
+from functools import cache
 from typing import Any, Final
 
 import fastavro
@@ -81,10 +82,7 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._writers: dict[bytes, Schema] = {}
-        for name, versions in schemas.VERSIONS.items():
-            for version in versions:
-                self.register(schemas.load(name, version))
+        self._writers = _packaged().copy()
 
     def register(self, source: dict[str, Any]) -> bytes:
         """Register a writer schema, so that its records can be decoded, and return its fingerprint. A second registration changes nothing.
@@ -143,6 +141,15 @@ class Registry:
             raise UndecodableRecord(f"not a {reader.name}: {type(error).__name__}: {str(error)[:200]}") from error
         fields: dict[str, Any] = datum
         return fields
+
+
+@cache
+def _packaged() -> dict[bytes, Schema]:
+    """Return every schema of this package by its fingerprint. They are parsed once for all registries of a process."""
+    parsed = [
+        Schema(schemas.load(name, version)) for name, versions in schemas.VERSIONS.items() for version in versions
+    ]
+    return {schema.fingerprint: schema for schema in parsed}
 
 
 def fingerprint(source: dict[str, Any]) -> bytes:

@@ -22,7 +22,7 @@ from conversations.ports import Positions, Store
 from conversations.protocol import rows
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.identifiers import uuid_text
-from conversations.protocol.partition_row import decode_decided, decode_partition
+from conversations.protocol.partition_row import PartitionRow, decode_decided, decode_partition
 from conversations.protocol.states import State
 from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE
 from conversations.scheduler import Scheduler
@@ -227,10 +227,20 @@ class Partition:
 
     # -- opening ----------------------------------------------------------------------------------------
 
-    def open(self, committed: int | None) -> Positions:
+    def restored_row(self) -> PartitionRow | None:
+        """Return the partition's row as it was restored, None if it has none.
+
+        Raises:
+            StateDamaged: the row cannot be decoded.
+        """
+        row = self.outbox.read(rows.PARTITION)
+        return None if row is None else self.outbox.decoded(rows.PARTITION, decode_partition, row)
+
+    def open(self, row: PartitionRow | None, committed: int | None) -> Positions:
         """Open the partition after its rows are restored; return the positions to read from.
 
         Args:
+            row: the partition's row as it was restored.
             committed: the consumer group's queue offset. The worker does not read from this offset. If it is larger than 0, the partition
                 must have a row.
 
@@ -241,13 +251,12 @@ class Partition:
         ids = self.context.connection.topic_ids()
         topics = self.context.topics
         queue_id, commands_id, decisions_id = ids[topics.queue], ids[topics.commands], ids[topics.decisions]
-        row = self.outbox.read(rows.PARTITION)
         if row is None and committed is not None and committed > 0:
             raise InputLost(
                 self.number, "the consumer group has an offset, but the state topic has no row of the partition"
             )
         if row is not None:
-            self.progress.restore(self.outbox.decoded(rows.PARTITION, decode_partition, row))
+            self.progress.restore(row)
             if (decided := self.outbox.read(rows.DECIDED)) is not None:
                 self.progress.restore_decided(self.outbox.decoded(rows.DECIDED, decode_decided, decided))
             self._check(queue_id, commands_id, decisions_id)

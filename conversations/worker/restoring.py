@@ -9,8 +9,8 @@ from conversations.backoff import Backoff
 from conversations.durations import SECOND
 from conversations.errors import CopyDamaged, InputLost, KafkaUnreachable, StaleAnswer
 from conversations.ports import Positions, Restore, Restored, Stores
-from conversations.protocol import events, rows
-from conversations.protocol.partition_row import decode_partition
+from conversations.protocol import events
+from conversations.protocol.partition_row import PartitionRow
 from conversations.scheduler import Scheduler
 from conversations.worker import intake
 from conversations.worker.context import Context
@@ -76,9 +76,10 @@ class Restoring:
             return None
         restore.close()
         self.committed = restore.committed or 0
-        self._check_fresh(partition, restore)
+        row = partition.restored_row()
+        self._check_fresh(row, restore)
         with self._context.lock:
-            self.positions = partition.open(restore.committed)
+            self.positions = partition.open(row, restore.committed)
             intake.restore_waiting(partition)
             if self._damage:
                 name = self._context.name
@@ -86,15 +87,13 @@ class Restoring:
                 partition.outbox.produce(partition.letters.event_record(events.CopyDamaged(self._damage)))
         return partition
 
-    def _check_fresh(self, partition: Partition, restore: Restore) -> None:
+    def _check_fresh(self, row: PartitionRow | None, restore: Restore) -> None:
         """Refuse rows that are older than the group's committed offset. A leader that is cut off from its cluster may return such rows."""
-        row = partition.outbox.read(rows.PARTITION)
         if row is None or not restore.with_row:
             return
-        queue = partition.outbox.decoded(rows.PARTITION, decode_partition, row).queue
-        if queue < self.committed:
+        if row.queue < self.committed:
             raise StaleAnswer(
-                f"the restored state of partition {self._number} of {self._context.name} ends at queue offset {queue}, but offset "
+                f"the restored state of partition {self._number} of {self._context.name} ends at queue offset {row.queue}, but offset "
                 f"{self.committed} is committed: a broker that is cut off from the others has answered"
             )
 
