@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from conversations.protocol.envelope import Envelope, encode
-from conversations.protocol.waiting_row import WaitingRow
+from conversations.protocol.waiting_row import WaitingRow, start_of
 
 
 class Referred(NamedTuple):
@@ -43,6 +43,18 @@ class Referred(NamedTuple):
 def refers(row: WaitingRow) -> bool:
     """Return True if a delayed row refers to a body. The envelope in a row that does not is accepted by nobody yet."""
     return row.accepted
+
+
+def account_of(row: bytes) -> tuple[str, int]:
+    """Return the destination of a delayed row, and the bytes that wait for it: the row, and the whole body if the row refers to one.
+
+    The whole body counts until the row is deleted, also when some of its fragments are transmitted.
+
+    Raises:
+        UndecodableRecord: the bytes are not such a row.
+    """
+    topic, size, is_reference = start_of(row)
+    return topic, len(row) + (size if is_reference else 0)
 
 
 def row_of(topic: str, key: bytes, trace: bytes, envelope: Envelope, body: Referred) -> WaitingRow:

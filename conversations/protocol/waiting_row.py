@@ -46,16 +46,20 @@ def _begin(topic: str) -> bytes:
     return _WAITING.head + encode_text(topic)
 
 
-def topic_of(row: bytes) -> str:
-    """Return the topic of a waiting, held, delayed or parked row: the source of its record, or the destination of a delayed envelope.
+def start_of(row: bytes) -> tuple[str, int, bool]:
+    """Return the first fields of a waiting, held, delayed or parked row, without decoding the others: ``topic``, ``log_time`` and ``accepted``.
 
     Raises:
         UndecodableRecord: the bytes are not such a row.
     """
     if not row.startswith(_WAITING.head):
-        return decode_waiting(row).topic
+        other = decode_waiting(row)
+        return other.topic, other.log_time, other.accepted
     try:
-        return read_text(row, HEAD_SIZE)[0]
+        topic, at = read_text(row, HEAD_SIZE)
+        _, at = read_long(row, at)
+        log_time, at = read_long(row, at)
+        return topic, log_time, row[at] == 1
     except (IndexError, ValueError) as error:
         raise UndecodableRecord(f"broken waiting row: {error}") from error
 

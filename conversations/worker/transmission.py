@@ -36,7 +36,7 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.fragments import last_number
-from conversations.protocol.referred import Referred, body_of, following, refers, row_of
+from conversations.protocol.referred import Referred, account_of, body_of, following, refers, row_of
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
 from conversations.protocol.waiting_row import WaitingRow, decode_waiting, encode_waiting
@@ -199,7 +199,7 @@ class Transmission:
         ``in_front``: it comes before what is delayed of its dialog already.
         """
         row = encode_waiting(WaitingRow(topic, NONE, 0, accepted=False, attempts=0, key=key, header=trace, value=value))
-        self._waiting.delay(own, topic, row, in_front=in_front)
+        self._waiting.delay(own, row, in_front=in_front)
 
     def refer(self, active: Active, envelope: Envelope, body: Referred) -> None:
         """Let a delayed row stand for all fragments of a message. ``envelope`` is the first one without its body; the next steps transmit them."""
@@ -208,7 +208,7 @@ class Transmission:
         if active.way.partition < 0:
             self._route(active)
         row = row_of(active.way.topic, active.out_key, self.carried.trace, envelope, body)
-        self._waiting.delay(active.identity, active.way.topic, encode_waiting(row))
+        self._waiting.delay(active.identity, encode_waiting(row))
         self.pieces.refer(body.command_id, self._context.now + self._context.periods.command_life)
 
     def delayed_in(self, kept: WaitingRow) -> Iterator[tuple[Envelope, bytes]]:
@@ -226,7 +226,7 @@ class Transmission:
         """Delete a delayed row; return the number of its envelopes."""
         kept = self._outbox.decoded(key, decode_waiting, row)
         self._outbox.write(key, None)
-        self._waiting.delayed.count(own, -len(row))
+        self._waiting.delayed.count(own, -account_of(row)[1])
         if not refers(kept):
             return 1
         envelope = decode(kept.value)

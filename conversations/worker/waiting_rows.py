@@ -24,7 +24,8 @@ from itertools import chain
 from conversations.protocol import rows
 from conversations.protocol.envelope import Envelope, decode, encode
 from conversations.protocol.fragments import Begun, begun_with, is_last
-from conversations.protocol.waiting_row import WaitingRow, decode_waiting, topic_of
+from conversations.protocol.referred import account_of
+from conversations.protocol.waiting_row import WaitingRow, decode_waiting
 from conversations.worker.active import NO_ROW, Active, Arrival, Recorded
 from conversations.worker.joining import join
 from conversations.worker.outbox import Outbox
@@ -278,7 +279,7 @@ class Waiting:
         for key, row in self._outbox.store.scan(rows.HELD):
             self.held.count(key[1:18], len(row))
         for key, row in self._outbox.store.scan(rows.DELAYED):
-            self.delayed.add(key[1:18], topic_of(row), len(row))
+            self.delayed.add(key[1:18], *account_of(row))
             number = int.from_bytes(key[-8:], "big")
             self._next, self._first = max(self._next, number + 1), min(self._first, number)
 
@@ -316,11 +317,11 @@ class Waiting:
         for key, row in self._outbox.scan(rows.DELAYED + own, most):
             yield key, row, decode(self._outbox.decoded(key, decode_waiting, row).value)
 
-    def delay(self, own: bytes, topic: str, row: bytes, *, in_front: bool = False) -> None:
-        """Keep an envelope until its destination takes records again: behind the other delayed envelopes of its dialog, or in front of them."""
+    def delay(self, own: bytes, row: bytes, *, in_front: bool = False) -> None:
+        """Keep a delayed row until its destination takes records again: behind the other delayed envelopes of its dialog, or in front of them."""
         number = self.draw_in_front() if in_front else self.draw()
         self._outbox.write(rows.numbered(rows.DELAYED, own, number), row)
-        self.delayed.add(own, topic, len(row))
+        self.delayed.add(own, *account_of(row))
 
 
 def _key(item: Recorded) -> bytes:

@@ -11,8 +11,8 @@ from conversations import BodyTooLarge, Kafka
 from conversations.config import Limits, Periods, WorkerSettings
 from conversations.local import LocalClient
 from conversations.ports import Headers
+from conversations.protocol import codes, repetitions, rows
 from conversations.protocol import command as commands
-from conversations.protocol import repetitions, rows
 from conversations.protocol.command import Command, Piece, decode_command, encode_command
 from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
@@ -295,8 +295,8 @@ def test_a_body_above_the_limit_is_refused_also_in_pieces(monkeypatch: pytest.Mo
 class Slow(World):
     """A world in which a step transmits about two fragments."""
 
-    def __init__(self, *, alone: bool = False, periods: Periods | None = None) -> None:
-        super().__init__(alone=alone, periods=periods, flow_bytes=80)
+    def __init__(self, *, alone: bool = False, periods: Periods | None = None, **limits: int) -> None:
+        super().__init__(alone=alone, periods=periods, flow_bytes=80, **limits)
 
     def begun(self, *texts: str) -> str:
         """Let a large block take effect, and stop before all of its fragments are transmitted."""
@@ -310,6 +310,10 @@ class Slow(World):
     def delayed(self) -> int:
         """Return the number of rows that refer to bodies."""
         return len(rows_of(self.sim, "here", rows.DELAYED))
+
+    def waiting(self) -> int:
+        """Return the bytes that wait for destinations."""
+        return sum(it.waiting.delayed.bytes for it in self.sim.worker("here").partitions.values())
 
     def sent(self) -> list[tuple[int, int]]:
         """Return the number of each message for the service there, and the number of its fragments."""
@@ -370,6 +374,29 @@ def test_pieces_stay_as_long_as_a_message_needs_them() -> None:
         made.sim.advance(timedelta(minutes=5))
         assert made.both.heard == {name: [LONG, "last"]}
         assert made.kept() == []
+
+
+def test_a_body_in_pieces_counts_among_the_bytes_that_wait_for_its_destination() -> None:
+    made = Slow(alone=True, dialog_bytes=900)
+    with made.sim:
+        name = made.begun(LONG)
+        for text in (LONG, LONG + "2"):
+            made.held.records = []
+            with made.client.dialog(name) as dialog:
+                dialog.send(Word(text=text))
+            made.append(*made.held.records)
+        assert made.refused() == [("command-refused", codes.CLOGGED.number)], (
+            "two messages are more than the dialog may keep"
+        )
+        before = made.waiting()
+        assert before > 2 * len(LONG)
+        made.sim.crash("here")
+        made.sim.run()
+        assert made.waiting() == before
+        made.sim.deploy(made.both.there)
+        made.sim.advance(timedelta(minutes=5))
+        assert made.both.heard == {name: [LONG, LONG]}
+        assert (made.kept(), made.used(), made.waiting()) == ([], 0, 0)
 
 
 def test_a_message_that_is_never_transmitted_comes_back_whole() -> None:
