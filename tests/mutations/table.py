@@ -1386,6 +1386,10 @@ MUTATIONS = (
         "606-a-slow-dialog-has-a-whole-share", f"{_TURNS}a_dialog_with_a_slow_handler_takes_one_record_of_a_later_slice"
     ),
     Mutation(
+        "607-a-body-in-pieces-counts-for-nothing",
+        "tests/simulation/test_pieces.py::test_a_body_in_pieces_counts_among_the_bytes_that_wait_for_its_destination",
+    ),
+    Mutation(
         "586-a-redrive-goes-through-the-brake",
         "tests/simulation/test_brake.py::test_of_many_that_an_operator_gives_back_at_once_the_brake_lets_one_through",
     ),
