@@ -108,7 +108,7 @@ lint: $(STAMP) ## Check style, formatting, import contracts and that the locks a
 types: $(STAMP) ## Check types (mypy --strict)
 	$(BIN)/mypy
 
-check: lint types test-gate test-form ## Everything the gate runs
+check: lint types test-gate test-form ## Everything in which the gate may fail (it runs `pace` too, which fails nothing)
 
 docs: $(STAMP) ## Write the state diagrams, and the lists of events, error codes, the doctor's checks and metrics, from the tables in the code
 	$(BIN)/python docs/make_state_diagram.py
