@@ -15,6 +15,7 @@ from conversations.kafka import rights
 from conversations.kafka.clients import log, make_consumer, note_trouble, translated
 from conversations.kafka.decisions import DecisionsInput
 from conversations.kafka.failures import describe, ignorable, input_gone
+from conversations.kafka.input_offsets import InputOffsets
 from conversations.ports import ANY_SIZE, Listener, Positions, Record
 from conversations.protocol.topics import COMMANDS, DECISIONS
 
@@ -86,10 +87,7 @@ class Inputs:
         self._listener: Listener | None = None
         self._owned: set[int] = set()
         self._open: set[int] = set()
-        self._ends: dict[tuple[str, int], int] = {}
-        self._starts: dict[tuple[str, int], int] = {}
-        self._held: set[tuple[str, int]] = set()
-        """Inputs that are paused, as topic and partition."""
+        self._offsets = InputOffsets()
         self.queue_ends: dict[int, int] = {}
         """End of each open queue partition, as the last fetch told it. ``poll`` looks once a second, and any thread may read it."""
         self._look_at = 0.0
@@ -172,7 +170,7 @@ class Inputs:
         """Ask librdkafka for the ends that it knows from its fetches. Nothing is fetched of a paused queue, so a broker is asked for its end."""
         known = {}
         for number in self._open:
-            place, is_paused = TopicPartition(self._queue, number), (self._queue, number) in self._held
+            place, is_paused = TopicPartition(self._queue, number), self._offsets.is_paused((self._queue, number))
             try:
                 _, end = self._consumer.get_watermark_offsets(place, timeout=ANSWERED_WITHIN, cached=not is_paused)
             except KafkaException:  # a figure that is missing must not stop a worker
@@ -191,7 +189,6 @@ class Inputs:
         """Start reading the inputs of a partition. Do nothing if the partition was taken away meanwhile."""
         if partition not in self._owned:
             return
-        self._forget_ends({partition})  # the end that was reached before is not valid for a new position
         inputs = [
             TopicPartition(self._queue, partition, _start(positions.queue)),
             TopicPartition(self._commands, partition, _start(positions.commands)),
@@ -204,26 +201,21 @@ class Inputs:
         self._consumer.resume(inputs)  # an input may still be paused from before
         self._decisions.open(partition, positions.decisions)
         self._open.add(partition)
-        for place in inputs:
-            self._starts[place.topic, partition] = max(place.offset, 0)
-            self._held.discard((place.topic, partition))
+        self._offsets.begin((self._queue, partition), positions.queue)
+        self._offsets.begin((self._commands, partition), positions.commands)
 
     def read_to(self, kind: str, partition: int) -> int:
         """Return the offset at which the end of an input was last reached, or 0. ``poll`` has returned every earlier record."""
         if kind == DECISIONS:
             return self._decisions.read_to(partition)
-        return self._ends.get((self._topic(kind), partition), 0)
+        return self._offsets.end((self._topic(kind), partition))
 
     def _topic(self, kind: str) -> str:
         return self._commands if kind == COMMANDS else self._queue
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Return the next offset of each input that is not paused. Transaction markers at the end of an input are skipped."""
-        places = [(topic, number) for number in self._open for topic in (self._queue, self._commands)]
-        flowing = [TopicPartition(*place) for place in places if place not in self._held]
-        found = {(it.topic, it.partition): it.offset for it in self._consumer.position(flowing)} if flowing else {}
-        known = {place: max(at, self._starts[place], self._ends.get(place, 0)) for place, at in found.items()}
-        return known | self._decisions.positions()
+        return self._offsets.positions(self._consumer) | self._decisions.positions()
 
     def pause(self, partition: int, kind: str) -> None:
         """Pause one input of a partition."""
@@ -231,7 +223,7 @@ class Inputs:
             self._decisions.pause(partition)
         elif partition in self._open:
             topic = self._topic(kind)
-            self._held.add((topic, partition))
+            self._offsets.pause((topic, partition))
             self._consumer.pause([TopicPartition(topic, partition)])
 
     def resume(self, partition: int, kind: str) -> None:
@@ -240,7 +232,7 @@ class Inputs:
             self._decisions.resume(partition)
         elif partition in self._open:
             topic = self._topic(kind)
-            self._held.discard((topic, partition))
+            self._offsets.resume((topic, partition))
             self._consumer.resume([TopicPartition(topic, partition)])
 
     def drop(self, partition: int) -> None:
@@ -248,7 +240,7 @@ class Inputs:
         if partition not in self._open:
             return
         self._open.discard(partition)
-        self._forget_ends({partition})
+        self._forget({partition})
         self._decisions.drop(partition)
         # The inputs are paused, not unassigned. librdkafka may know of a revocation whose callback has not run yet. Then
         # librdkafka would take any call of unassign, even with no partition, as the answer to this revocation. The next
@@ -288,12 +280,13 @@ class Inputs:
                 self._decisions.drop(number)
             self._owned -= set(numbers)
             self._open -= set(numbers)
-            self._forget_ends(set(numbers))
+            self._forget(set(numbers))
             self._answer(set(numbers))
 
-    def _forget_ends(self, numbers: set[int]) -> None:
-        for place in [(topic, number) for topic in (self._queue, self._commands) for number in numbers]:
-            self._ends.pop(place, None)
+    def _forget(self, numbers: set[int]) -> None:
+        for number in numbers:
+            self._offsets.forget((self._queue, number))
+            self._offsets.forget((self._commands, number))
 
     def _assigned(self, numbers: set[int]) -> list[TopicPartition]:
         return [where for where in self._consumer.assignment() if where.partition in numbers]
@@ -318,7 +311,7 @@ class Inputs:
             if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
                 topic = message.topic()
                 if topic is not None and partition is not None:
-                    self._ends[topic, partition] = message.offset() or 0
+                    self._offsets.reach_end((topic, partition), message.offset() or 0)
             elif input_gone(error) and partition is not None and partition >= 0:
                 if partition in self._open:
                     self._errors.append(InputLost(partition, f"{message.topic()}: {describe(error)}"))

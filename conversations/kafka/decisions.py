@@ -17,6 +17,7 @@ from conversations.errors import InputLost, LogError
 from conversations.kafka import rights
 from conversations.kafka.clients import close_reader, log, make_consumer, translated
 from conversations.kafka.failures import describe, harmless_to_readers, input_gone
+from conversations.kafka.input_offsets import InputOffsets
 from conversations.ports import Record
 
 SAFE = {"isolation.level": "read_committed", "enable.partition.eof": True}
@@ -37,10 +38,7 @@ class DecisionsInput:
         self._kafka, self._topic, self._group = kafka, topic, group
         self._consumer: Consumer | None = None
         """None until the first partition is open."""
-        self._starts: dict[int, int] = {}
-        """Offset at which the reading began, for each open partition."""
-        self._ends: dict[int, int] = {}
-        self._held: set[int] = set()
+        self._offsets = InputOffsets()
         self._look_at = 0.0
 
     def open(self, partition: int, offset: int | None) -> None:
@@ -50,27 +48,28 @@ class DecisionsInput:
         self.drop(partition)  # what was fetched before is not valid for a new position
         place = TopicPartition(self._topic, partition, OFFSET_BEGINNING if offset is None else offset)
         self._consumer.incremental_assign([place])
-        self._starts[partition] = offset or 0
+        self._offsets.begin((self._topic, partition), offset)
 
     def drop(self, partition: int) -> None:
         """Stop reading a partition."""
-        if self._consumer is not None and partition in self._starts:
-            del self._starts[partition]
-            self._ends.pop(partition, None)
-            self._held.discard(partition)
-            self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+        place = self._topic, partition
+        if self._consumer is not None and place in self._offsets:
+            self._offsets.forget(place)
+            self._consumer.incremental_unassign([TopicPartition(*place)])
 
     def pause(self, partition: int) -> None:
         """Read no more records of a partition."""
-        if self._consumer is not None and partition in self._starts:
-            self._held.add(partition)
-            self._consumer.pause([TopicPartition(self._topic, partition)])
+        place = self._topic, partition
+        if self._consumer is not None and place in self._offsets:
+            self._offsets.pause(place)
+            self._consumer.pause([TopicPartition(*place)])
 
     def resume(self, partition: int) -> None:
         """Read a partition again, after the last record that ``poll`` returned."""
-        if self._consumer is not None and partition in self._starts:
-            self._held.discard(partition)
-            self._consumer.resume([TopicPartition(self._topic, partition)])
+        place = self._topic, partition
+        if self._consumer is not None and place in self._offsets:
+            self._offsets.resume(place)
+            self._consumer.resume([TopicPartition(*place)])
 
     def poll(self, limit: int) -> tuple[Sequence[Record], list[LogError]]:
         """Return at most ``limit`` decisions that have arrived, and the errors. It never waits. Without a limit above 0, it does nothing.
@@ -92,23 +91,16 @@ class DecisionsInput:
 
     def read_to(self, partition: int) -> int:
         """Return the offset at which the end of a partition was last reached, or 0."""
-        return self._ends.get(partition, 0)
+        return self._offsets.end((self._topic, partition))
 
     def positions(self) -> dict[tuple[str, int], int]:
         """Return the next offset of each partition that is not paused."""
-        flowing = [TopicPartition(self._topic, it) for it in self._starts if it not in self._held]
-        if self._consumer is None or not flowing:
-            return {}
-        found = {it.partition: it.offset for it in self._consumer.position(flowing)}
-        return {
-            (self._topic, number): max(at, self._starts[number], self._ends.get(number, 0))
-            for number, at in found.items()
-        }
+        return {} if self._consumer is None else self._offsets.positions(self._consumer)
 
     def close(self) -> None:
         """Stop reading."""
         consumer, self._consumer = self._consumer, None
-        self._starts.clear()
+        self._offsets = InputOffsets()
         if consumer is not None:
             close_reader(consumer)
 
@@ -119,9 +111,9 @@ class DecisionsInput:
             if error is None:
                 good.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
-                if partition in self._starts:
-                    self._ends[partition] = message.offset() or 0
-            elif input_gone(error) and partition in self._starts:
+                if partition is not None:
+                    self._offsets.reach_end((self._topic, partition), message.offset() or 0)
+            elif input_gone(error) and partition is not None and (self._topic, partition) in self._offsets:
                 errors.append(InputLost(partition, f"{message.topic()}: {describe(error)}"))
             elif harmless_to_readers(error) or input_gone(error):
                 log.info("Kafka reports an error, and librdkafka recovers by itself: %s", describe(error))
