@@ -32,7 +32,7 @@ from conversations.backoff import Backoff
 from conversations.config import Kafka
 from conversations.errors import LogError, UndecodableRecord
 from conversations.headers import read_headers
-from conversations.kafka.carrier import Carrier, Fenced, There
+from conversations.kafka.carrier import Carrier, Fenced, QueuesRefuse, There
 from conversations.kafka.catalog import CatalogReader
 from conversations.kafka.clients import Admin, Topic, describe_topics
 from conversations.kafka.failures import describe
@@ -40,6 +40,7 @@ from conversations.kafka.feed_input import FeedInput
 from conversations.kafka.forwarded import position_in
 from conversations.kafka.forwarding_report import Carried, Report
 from conversations.kafka.offsets import Ends
+from conversations.kafka.refusing_queues import RefusingQueues
 from conversations.kafka.restore import read_all
 from conversations.ports import Headers, Out, Record
 from conversations.protocol.envelope import prefix_in
@@ -94,6 +95,7 @@ class Forwarder:
         self._again_at = 0.0
         self._left: dict[int, int] = {}
         """For each partition that is not carried for a while, the position that it had."""
+        self._refusing = RefusingQueues()
         self._destinations: dict[str, _Destination | None] = {}
         """The queues of the services that the envelopes at hand are for."""
         self.report = Report(here, cluster.name)
@@ -144,6 +146,14 @@ class Forwarder:
                 except Fenced as error:
                     log.info("%s", error)
                     self._give_up(inputs, carriers)
+                except QueuesRefuse as error:
+                    # The envelopes for other queues are carried without delay.
+                    self._refusing.note(error.refused)
+                    for service, found in self._destinations.items():
+                        if found is not None and found.queue in error.refused:
+                            self.report.is_refused(service, found.queue, error.refused[found.queue])
+                    self._give_up(inputs, carriers)
+                    self._again_at = 0.0
                 except There as error:
                     self._give_up(inputs, carriers)
                     self.report.is_away(str(error))
@@ -226,7 +236,7 @@ class Forwarder:
             self._catalog.read()
             self._look_there()
             for number in new:
-                carriers[number] = Carrier(self._there, topic.id, number)
+                carriers[number] = Carrier(self._there, topic.id, number, self._refusing.is_careful)
                 carriers[number].start()
             # The carriers before these ones are fenced, so the positions cannot change any more.
             rows, _ = read_all(self._there, forwarded_topic(self._there.namespace))
@@ -247,6 +257,7 @@ class Forwarder:
     ) -> None:
         """Append the records of each partition in a transaction of its own, and wait until all these transactions are committed."""
         self._destinations.clear()
+        self._refusing.begin()
         of_partition = sorted(records, key=lambda it: it.partition())  # stable, so the order of a partition stays
         under_way: list[tuple[list[Record], list[Out], Future[None]]] = []
         for number, those in groupby(of_partition, key=lambda it: it.partition()):
@@ -277,6 +288,8 @@ class Forwarder:
         found = self._destinations[service]
         if found is None or key is None:
             self.report.is_unknown(service)
+            return None
+        if not self._refusing.takes(found.queue, len(value or b"")):
             return None
         return Out(found.queue, partition_of(key, found.partitions), key, value, headers)
 

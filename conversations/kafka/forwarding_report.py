@@ -13,6 +13,7 @@ from typing import NamedTuple
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka.appending import Appender
+from conversations.kafka.refusing_queues import Refused
 from conversations.protocol.events import (
     ClusterAway,
     ClusterBack,
@@ -114,6 +115,19 @@ class Report:
                 self._cluster, service,
             )  # fmt: skip
             self._tell(NotForwarded(self._cluster, _now(), service[:TEXT_LIMIT]))
+
+    def is_refused(self, service: str, queue: str, found: Refused) -> None:
+        """Report once that the queue of a service refuses records. They are left out for a while; their senders transmit them again."""
+        if queue in self._unknown or len(self._unknown) >= TOLD:
+            return
+        self._unknown.add(queue)
+        what = f"a record of {found.size} bytes" if found.size else "records"
+        log.error(
+            "queue %s on cluster %s refuses %s: %s; correct the topic there ('conversations doctor' tells how); "
+            "the senders try again until the lifetimes of the dialogs end, and what is for other queues is carried",
+            queue, self._cluster, what, found.why,
+        )  # fmt: skip
+        self._tell(NotForwarded(self._cluster, _now(), service[:TEXT_LIMIT]))
 
     def close(self) -> None:
         """Report that nothing is carried any more, and wait for the events."""

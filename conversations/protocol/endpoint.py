@@ -38,7 +38,7 @@ class Endpoint(Acknowledging):
     """
 
     __slots__ = (
-        "contract", "conversation", "discarded", "end_seq", "expires_at", "handled", "key", "origin", "peer", "peer_key",
+        "contract", "conversation", "discarded", "expires_at", "handled", "key", "origin", "peer", "peer_key",
         "recover", "service", "started_until", "stateful",
     )  # fmt: skip
 
@@ -252,7 +252,7 @@ class Endpoint(Acknowledging):
         kind = envelope.kind
         if kind is Kind.MESSAGE or kind is Kind.END:
             if self.state in OVER:
-                if envelope.prefix.resends and envelope.seq > self.inbound.whole + (kind is Kind.END):
+                if envelope.prefix.resends and envelope.seq > self.taken_over + (kind is Kind.END):
                     return self._unaccepted(envelope)
                 if envelope.seq > self.inbound.next:
                     return self._late(envelope, held_limit)
@@ -299,7 +299,7 @@ class Endpoint(Acknowledging):
         if arrival is Arrival.MISSED:
             return self._in_order(envelope.kind)
         # The peer may not have seen the acknowledgement, so it is due again.
-        self.told = min(self.told, self.inbound.accepted - 1)
+        self.told = min(self.told, self.taken_over - 1)
         return Reaction.DUPLICATE
 
     def _in_order(self, kind: Kind) -> Reaction:

@@ -504,7 +504,7 @@ class ClusterBack(ForwarderEvent):
 
 @dataclass(frozen=True, slots=True)
 class NotForwarded(ForwarderEvent):
-    """The other cluster has no service ``service``, so an envelope was not carried. Its sender transmits it again. Each forwarder reports a service once."""
+    """The other cluster has no service ``service``, or its queue refuses a record, so an envelope was not carried. Its sender transmits it again. Each forwarder reports each of the two once."""
 
     NAME = "NOT_FORWARDED"
     service: str

@@ -20,7 +20,7 @@ class Fencing(Timed):
     """What an endpoint keeps for its peer, and knows of the peer's acceptance."""
 
     __slots__ = (
-        "acked", "chain", "dead_lettered", "error", "fence", "fence_at", "fence_since", "inbound", "initiator", "next_out", "renews", "resends",
+        "acked", "chain", "dead_lettered", "end_seq", "error", "fence", "fence_at", "fence_since", "inbound", "initiator", "next_out", "renews", "resends",
     )  # fmt: skip
 
     initiator: bool
@@ -29,6 +29,7 @@ class Fencing(Timed):
     next_out: int
     acked: int
     dead_lettered: int
+    end_seq: int
 
     def _move(self, trigger: Trigger) -> None:
         raise NotImplementedError
@@ -38,6 +39,26 @@ class Fencing(Timed):
 
     def _broken(self, why: Failure) -> None:
         raise NotImplementedError
+
+    @property
+    def taken_over(self) -> int:
+        """The last number of the peer that this side may acknowledge. The peer forgets what it keeps, up to this number.
+
+        After this side is over, it leaves to the peer what the peer keeps. But what the peer does not keep it accepts, also behind a gap. So the number
+        before the first gap counts. Only an ERROR of the peer's application takes over everything before it.
+        """
+        inbound = self.inbound
+        if not inbound.missing:
+            return inbound.next - 1
+        return inbound.whole if self.is_taken_over else inbound.unbroken
+
+    @property
+    def is_taken_over(self) -> bool:
+        """True if an ERROR of the peer's application has ended this side, so that its peer keeps nothing that it has sent before.
+
+        An ERROR after this side has ended itself takes over nothing.
+        """
+        return self.error is not None and self.error.code > 0 and self.end_seq == NONE
 
     def begin_unbroken(self) -> None:
         """Set what a dialog begins with: it keeps nothing, and nothing is broken."""
@@ -152,18 +173,18 @@ class Fencing(Timed):
             self._acknowledged(outcome.accepted)
         if self.state not in ASKING:
             return Reaction.NOTHING  # the peer has accepted everything, the END included
-        complete = self.inbound.accepted >= outcome.transmitted and not outcome.dead_lettered
+        complete = self.taken_over >= outcome.transmitted and not outcome.dead_lettered
         self.renews = self.renews and complete
         return Reaction.ANSWERED
 
     def outcome(self) -> FenceOutcome:
         """Return the answer to a FENCE."""
-        return FenceOutcome(self.inbound.whole, self.next_out - 1, self.state.name, self.dead_lettered > 0)
+        return FenceOutcome(self.taken_over, self.next_out - 1, self.state.name, self.dead_lettered > 0)
 
     def _peer_error(self, envelope: Envelope, held_limit: int) -> Reaction:
         before = self.state
         # The peer forgets what it keeps when its ERROR is accepted. So it must not be accepted after a message that was left to the peer.
-        left = before in OVER and envelope.prefix.resends and envelope.seq > self.inbound.next
+        left = before in OVER and envelope.prefix.resends and envelope.seq > self.taken_over + 1
         if envelope.seq != NONE and not left:
             self.inbound.jump(envelope.seq, held_limit)
         failure = Failure(envelope.code, sendable(envelope.description, DESCRIPTION_LIMIT))

@@ -38,7 +38,7 @@ from conversations.protocol.envelope_run import encode_text, read_text
 from conversations.protocol.fences import GENERATIONS, Chain, Fence
 from conversations.protocol.kept import Kept
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
-from conversations.protocol.sequencing import Inbound
+from conversations.protocol.sequencing import Inbound, before_gap, last_whole
 from conversations.protocol.spans import Spans
 from conversations.protocol.timers import NamedTimers
 from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, kind_of
@@ -354,6 +354,11 @@ class Tombstone:
     """Number of this side's messages that the peer did not accept, and that became dead letters of this side."""
     replaced_by: bytes = b""
     """Id of the dialog on which the messages that the peer did not accept were sent again; empty if there is none."""
+
+    @property
+    def taken_over(self) -> int:
+        """The last number of the peer that may be acknowledged, as ``Fencing.taken_over``. A positive code says that what is missing is taken over."""
+        return (last_whole if self.code > 0 else before_gap)(self.accepted, self.missing)
 
     def hear(self, accepted: int, missing: AbstractSet[int]) -> None:
         """Set the last accepted number and the missing numbers after an envelope arrived late."""

@@ -98,6 +98,11 @@ class Inbound:
         """The last accepted number, without the fragments that were given back."""
         return last_whole(self.accepted, self.missing)
 
+    @property
+    def unbroken(self) -> int:
+        """The last number before the first missing one."""
+        return before_gap(self.accepted, self.missing)
+
     def ready(self) -> int | None:
         """Return the held number that may be accepted now; None if there is none."""
         return self.next if self.next in self.held else None
@@ -136,6 +141,11 @@ class Inbound:
         before = self.next
         self.jump(number, limit)
         return number >= before
+
+
+def before_gap(accepted: int, missing: Collection[int]) -> int:
+    """Return the last number before the first missing one."""
+    return min(missing) - 1 if missing else accepted
 
 
 def last_whole(accepted: int, missing: Collection[int]) -> int:

@@ -261,20 +261,23 @@ def _holds_enough(partition: Partition, active: Active, envelope: Envelope) -> b
 
 
 def _overflow(partition: Partition, item: Arrival) -> Task | None:
-    """Break the dialog because too many messages are held. This message and the held messages become dead letters.
+    """Break the dialog because too many messages are held. This message and the held messages become dead letters, or are left to a sender that keeps them.
 
     The number of this message is remembered, so that a repetition is recognized and not kept again. A number that is far ahead of the next
     expected number is not credible, and is not remembered. A message with this number becomes a dead letter each time that it arrives.
     """
     active = item.active
-    code = codes.NOT_CONVERSING
-    if item.envelope.kind is Kind.MESSAGE:
+    code, limit = codes.NOT_CONVERSING, partition.waiting.most_held
+    is_credible = item.envelope.seq - active.endpoint.inbound.next <= 2 * limit
+    is_left = item.envelope.prefix.resends and is_credible
+    if is_left:
+        partition.context.counts.count_left_to_sender()
+    elif item.envelope.kind is Kind.MESSAGE:
         partition.letters.dead_letter(item, letters.HELD_AT_END, code=code.number)
         active.endpoint.gave_up_on()
     ahead = "Too many messages arrived ahead of a missing one."
     outbound.fail(partition, active, code, ahead)
-    limit = partition.waiting.most_held
-    if item.envelope.seq - active.endpoint.inbound.next <= 2 * limit:
+    if is_credible and not is_left:
         active.endpoint.inbound.late(item.envelope.seq, limit)  # after ``fail`` has sent the last accepted number
     return broken(partition, active, partition.context.name, Failure(code.number, ahead))
 
@@ -456,7 +459,7 @@ def due(partition: Partition, active: Active) -> list[Task]:
     for reason in active.endpoint.due(partition.context.now):
         partition.touch(active)
         if reason is Due.ACK:
-            if active.endpoint.inbound.accepted > active.endpoint.told:
+            if active.endpoint.taken_over > active.endpoint.told:
                 outbound.acknowledge(partition, active)
         elif reason is Due.RESEND:
             outbound.ask_resend(partition, active)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from conversations.draft import Draft
 from conversations.protocol import letters, rows
 from conversations.protocol.codes import NOT_CONVERSING, SystemCode
@@ -236,9 +238,13 @@ def _say(partition: Partition, active: Active, said: Transmit) -> None:
         if said.kind is Kind.RESEND
         else NONE
     )
+    prefix = prefix_of(endpoint)
+    if said.kind is Kind.ERROR and not endpoint.resends and partition.unacknowledged.has(active):
+        # The dialog has stopped keeping, and still keeps what was sent before. The peer must not take that over unseen.
+        prefix = replace(prefix, resends=True)
     value = encode(
         Envelope(
-            prefix_of(endpoint),
+            prefix,
             said.kind,
             said.seq,
             ack,
@@ -270,11 +276,13 @@ def remember(partition: Partition, active: Active, *, told: bool = True, replace
         returned, lost_end = undelivered.give_back(partition, active, told=told)
         if lost_end and told:
             tell_broken(partition, active)
-        context = partition.context
+        context, code = partition.context, endpoint.error.code if endpoint.error else 0
+        if endpoint.inbound.missing and not endpoint.is_taken_over:
+            code = min(code, 0)  # a positive code says that what is missing is taken over
         forget_at = max(endpoint.started_until, partition.progress.row.queue_time, context.now) + context.periods.grace
         tombstone = rows.Tombstone(
             endpoint.key, endpoint.origin, forget_at, endpoint.inbound.accepted, endpoint.next_out - 1,
-            endpoint.discarded, endpoint.dead_lettered, told=told, code=endpoint.error.code if endpoint.error else 0,
+            endpoint.discarded, endpoint.dead_lettered, told=told, code=code,
             missing=endpoint.inbound.missing, returned=returned, replaced_by=replaced_by,
         )  # fmt: skip
         active.entomb(tombstone)
@@ -326,7 +334,8 @@ def close(partition: Partition, active: Active) -> None:
         if row is None:
             continue
         item = arrival_of(active, row)
-        passed = number < endpoint.inbound.next  # an ERROR of the peer has skipped this number
+        is_left = item.envelope.prefix.resends and number > endpoint.taken_over
+        passed = number < endpoint.inbound.next and not is_left  # an ERROR of the peer has skipped this number
         if passed or endpoint.receive(item.envelope, partition.context.now, limit) is Reaction.DISCARD:
             _keep_held(partition, item)
         is_asked = item.envelope.kind is Kind.END and number >= endpoint.inbound.next

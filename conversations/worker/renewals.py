@@ -74,7 +74,9 @@ def renew(partition: Partition, active: Active) -> bool:
         or remaining[0].envelope.fragment
     ):
         return False
-    if any(after.number != before.number + 1 for before, after in pairwise(remaining)):
+    if remaining[-1].number != endpoint.next_out - 1 or any(
+        after.number != before.number + 1 for before, after in pairwise(remaining)
+    ):
         return False  # some were not kept, because a limit was reached
     first, number = (endpoint.conversation, 0) if endpoint.chain is None else endpoint.chain[1:]
     chain = Chain(generation, first, number + remaining[0].number)

@@ -12,7 +12,7 @@ from conversations.protocol.events import SetAside, Unanswerable
 from conversations.protocol.fences import FORGOTTEN
 from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.protocol.rules import Rule, told
-from conversations.protocol.sequencing import NONE, Inbound, last_whole
+from conversations.protocol.sequencing import NONE, Inbound
 from conversations.protocol.spans import Spans
 from conversations.protocol.states import State
 from conversations.worker.active import Active, Arrival
@@ -176,7 +176,7 @@ def late(partition: Partition, item: Arrival) -> None:
     tombstone = active.tombstone
     if tombstone is not None and envelope.kind is Kind.FENCE:
         outcome = FenceOutcome(
-            last_whole(tombstone.accepted, tombstone.missing),
+            tombstone.taken_over,
             tombstone.transmitted,
             State.CLOSED.name,
             tombstone.dead_lettered > 0,
@@ -215,12 +215,14 @@ def _late_error(partition: Partition, item: Arrival, tombstone: rows.Tombstone) 
         partition.context.counts.count_duplicate()
         return
     tombstone.tell()
-    if numbers.believes(envelope.seq, limit) and not (envelope.prefix.resends and envelope.seq > numbers.next):
+    if numbers.believes(envelope.seq, limit) and not (
+        envelope.prefix.resends and envelope.seq > tombstone.taken_over + 1
+    ):
         numbers.late(envelope.seq, limit)
         tombstone.hear(numbers.accepted, numbers.missing)
         _answer(partition, item, envelope.prefix, Transmit(Kind.ACK), ack=tombstone.accepted)
     else:
-        _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING), ack=tombstone.accepted)
+        _answer(partition, item, envelope.prefix, _error(codes.NOT_CONVERSING), ack=tombstone.taken_over)
     _write_tombstone(partition, item.active)
 
 
@@ -231,17 +233,17 @@ def _is_left_to_sender(partition: Partition, item: Arrival, tombstone: rows.Tomb
     over, and it still has the bytes.
     """
     number, prefix = item.envelope.seq, item.envelope.prefix
-    whole = last_whole(tombstone.accepted, tombstone.missing)
-    if number in tombstone.missing and number < whole:
+    taken_over = tombstone.taken_over
+    if number in tombstone.missing and number < taken_over:
         return False
-    if number <= whole:
+    if number <= taken_over:
         partition.context.counts.count_duplicate()
-        _answer(partition, item, prefix, Transmit(Kind.ACK), ack=tombstone.accepted)
+        _answer(partition, item, prefix, Transmit(Kind.ACK), ack=taken_over)
         return True
     partition.context.counts.count_left_to_sender()
     if _must_be_told(partition, tombstone, prefix):
         _write_tombstone(partition, item.active)
-        _answer(partition, item, prefix, _error(codes.NOT_CONVERSING), ack=tombstone.accepted)
+        _answer(partition, item, prefix, _error(codes.NOT_CONVERSING), ack=taken_over)
     return True
 
 

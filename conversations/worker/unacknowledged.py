@@ -15,6 +15,7 @@ An envelope that is delayed has a delayed row instead (``transmission``), until 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from conversations.protocol import rows
@@ -116,7 +117,8 @@ class Unacknowledged:
     def after(self, active: Active, number: int) -> Iterator[Remaining]:
         """Return the kept envelopes with numbers above ``number``, in order. Delayed envelopes are not among them."""
         sent = self._sent(active)
-        prefix = encode_prefix(prefix_of(active.endpoint))
+        # The dialog may have stopped keeping since.
+        prefix = encode_prefix(replace(prefix_of(active.endpoint), resends=True))
         for run in list(sent.runs):
             if run.last > number:
                 key = rows.numbered(rows.UNACKNOWLEDGED, active.identity, run.first)

@@ -693,8 +693,7 @@ MUTATIONS = (
     Mutation("335-silence-is-taken-for-an-answer", f"{_RESEND}a_target_that_never_answers_is_asked_for_ten_minutes"),
     Mutation(
         "336-what-is-left-to-the-sender-is-accepted",
-        f"{_RESEND}what_meets_the_targets_end_comes_back[end]",
-        also=(f"{_RESEND}what_meets_the_targets_end_comes_back[error]",),
+        f"{_RESEND}above_a_limit_messages_are_sent_but_not_kept",
     ),
     Mutation("337-the-end-is-not-sent-again", f"{_RESEND}the_end_is_sent_again_too"),
     Mutation(
@@ -852,7 +851,7 @@ MUTATIONS = (
     ),
     Mutation(
         "379-an-error-takes-over-what-was-left-to-its-sender",
-        f"{_LAST_WORDS}an_error_that_meets_an_error_leaves_its_sender_what_the_sender_keeps",
+        "tests/unit/protocol/test_endpoint.py::test_an_error_of_a_peer_that_still_keeps_messages_is_not_acknowledged",
     ),
     Mutation(
         "380-a-delayed-end-is-no-last-word",
@@ -1388,6 +1387,50 @@ MUTATIONS = (
     Mutation(
         "607-a-body-in-pieces-counts-for-nothing",
         "tests/simulation/test_pieces.py::test_a_body_in_pieces_counts_among_the_bytes_that_wait_for_its_destination",
+    ),
+    Mutation(
+        "608-what-is-accepted-behind-a-gap-answers-a-fence",
+        "tests/unit/protocol/test_endpoint.py::test_what_is_accepted_behind_a_gap_does_not_acknowledge_what_is_left_to_the_peer",
+    ),
+    Mutation(
+        "609-what-is-accepted-behind-a-gap-is-acknowledged",
+        "tests/unit/protocol/test_endpoint.py::test_what_is_left_to_the_peer_stays_with_it_when_it_comes_again",
+    ),
+    Mutation(
+        "610-a-tombstone-acknowledges-what-is-behind-a-gap",
+        f"{_RESEND}what_is_not_kept_does_not_acknowledge_what_is_kept[1-automatic]",
+    ),
+    Mutation(
+        "611-an-error-says-nothing-of-what-is-kept",
+        f"{_RESEND}an_error_behind_what_is_not_kept_does_not_acknowledge_what_is_kept",
+    ),
+    Mutation(
+        "612-a-late-error-takes-over-what-is-left-to-its-sender",
+        f"{_RESEND}a_closed_side_leaves_an_error_to_a_sender_that_still_keeps_messages",
+    ),
+    Mutation(
+        "613-a-new-dialog-without-what-was-not-kept",
+        f"{_RESEND}there_is_no_new_dialog_without_the_messages_that_were_not_kept",
+    ),
+    Mutation(
+        "614-what-is-transmitted-again-is-not-kept",
+        f"{_RESEND}what_is_transmitted_again_is_kept_although_the_dialog_has_stopped_keeping",
+    ),
+    Mutation(
+        "615-an-error-after-the-end-takes-over-everything",
+        f"{_RESEND}an_error_that_comes_after_the_end_of_this_side_takes_over_nothing",
+    ),
+    Mutation(
+        "616-what-breaks-a-dialog-is-kept-by-both",
+        "tests/simulation/test_bounds.py::test_a_dialog_holds_only_so_many_bytes_behind_a_gap[False-True]",
+    ),
+    Mutation(
+        "617-a-queue-that-refuses-is-tried-at-once",
+        "tests/integration/kafka/test_forwarder.py::test_a_queue_that_refuses_records_holds_up_no_other_queue[everything]",
+    ),
+    Mutation(
+        "618-a-refused-batch-is-taken-for-a-record",
+        "tests/unit/kafka/test_refusing_queues.py::test_a_record_that_is_too_large_is_found_one_by_one",
     ),
     Mutation(
         "586-a-redrive-goes-through-the-brake",

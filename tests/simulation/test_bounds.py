@@ -107,11 +107,13 @@ def test_the_row_of_a_group_is_made_once_in_a_step() -> None:
     assert calls[0] < 20
 
 
+@pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("crash", [False, True])
-def test_a_dialog_holds_only_so_many_bytes_behind_a_gap(crash: bool) -> None:
-    """The one too many breaks it, also when those before it were held by a process before; all of them are kept."""
+def test_a_dialog_holds_only_so_many_bytes_behind_a_gap(crash: bool, kept: bool) -> None:
+    """The one too many breaks it, also when those before it were held by a process before. All of them are kept, by this side or by their sender."""
     where = place(dialog_bytes=100_000)
     dialog = known(where, 1)
+    dialog.prefix = replace(dialog.prefix, resends=kept)
     where.throw("shop", QUEUE, [blob(dialog, n, 30_000) for n in range(2, 5)])
     where.sim.run()
     if crash:
@@ -122,7 +124,9 @@ def test_a_dialog_holds_only_so_many_bytes_behind_a_gap(crash: bool) -> None:
     assert not where.letters("shop")
     where.throw("shop", QUEUE, [blob(dialog, 6, 30_000)])
     where.sim.run()
-    assert [it.reason for found in where.letters("shop").values() for it in found] == ["held-at-end"] * 5
+    assert [it.reason for found in where.letters("shop").values() for it in found] == (
+        [] if kept else ["held-at-end"] * 5
+    )
     assert [e.code for e in where.sent("web") if e.kind is Kind.ERROR] == [-8462]
     bounds.check_at_rest(where.sim.worker("shop"))
 

@@ -160,7 +160,10 @@ class PoisonMachine(RuleBasedStateMachine):
         service.on(Say)(self.say)
         self.braked = brake
         few = Brake(dialogs=2, share=0, probe=30 * SECOND) if brake else None
-        limits = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, brake=few)
+        # Receipts do not wait here: while they wait, the clock moves, and the oracle would need to know of it.
+        limits = WorkerSettings(
+            patience=timedelta(0), revocation=timedelta(0), deaths=1_000_000, brake=few, hold=timedelta(0)
+        )
         self.sim = Simulation(
             service, faults=faults, raise_failures=False, partitions=self.partitions, settings=limits, workers=workers
         )

@@ -12,10 +12,11 @@ import pytest
 from conversations import Contract, Dialog, PeerError, PoisonPolicy, Service, Then
 from conversations.config import Limits, WorkerSettings
 from conversations.memory.record import MemoryRecord
+from conversations.ports import Out
 from conversations.protocol import rows
-from conversations.protocol.codes import END_REFUSED
+from conversations.protocol.codes import END_REFUSED, LIFETIME
 from conversations.protocol.command import Report, Resend
-from conversations.protocol.envelope import Envelope, Kind
+from conversations.protocol.envelope import Envelope, Kind, decode
 from conversations.protocol.topics import QUEUE, events_topic, service_topic
 from conversations.testing import Simulation
 from conversations.testing.ledger import Handled
@@ -76,6 +77,8 @@ class Source:
             for text in message.text.split():
                 if text == "bye":
                     speaker.end()
+                elif text == "oops":
+                    speaker.end_with_error(9, "oops")
                 else:
                     speaker.send(Say(text=text))
 
@@ -447,6 +450,170 @@ def test_above_a_limit_messages_are_sent_but_not_kept() -> None:
         assert returned == list(range(1, event["sequence"]))
         assert sorted(kept) == list(range(event["sequence"], 31))
         sim.check_invariants()
+
+
+@pytest.mark.parametrize("resend", ["automatic", "by-hand"])
+@pytest.mark.parametrize("arrived", [0, 1, 3])
+def test_what_is_not_kept_does_not_acknowledge_what_is_kept(resend: str, arrived: int) -> None:
+    """The target is over, leaves to the sender what the sender keeps, and accepts the rest. Nothing of either is lost, nor sent again without the rest."""
+    talk = contract(resend, lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk, by_hand=resend == "by-hand")
+    settings = WorkerSettings(limits=Limits(dialog_bytes=1_500))
+    with Simulation(target.service, source.service, settings=settings) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        texts = [f"{number}" for number in range(31)]
+        sim.broker.stop = records.is_to("target", -1, *range(arrived, 31))
+        web.send(Say(text=" ".join(texts)))
+        sim.run()
+        (event,) = events_of(sim, "NOT_KEPT")
+        assert 10 < event["sequence"] < 30
+        sim.advance(timedelta(minutes=6))
+        sim.broker.resume()
+        sim.advance(timedelta(minutes=15))
+        assert target.handled == texts[:arrived]
+        assert [it.sequence for it in sim.dead_letters("source")] == list(range(arrived, event["sequence"]))
+        assert sorted(it.sequence for it in sim.dead_letters("target")) == list(range(event["sequence"], 31))
+        sim.check_invariants()
+
+
+def test_an_error_behind_what_is_not_kept_does_not_acknowledge_what_is_kept() -> None:
+    """The target is over, which the sender does not know yet. The sender ends with an error, and still keeps what the target has not accepted."""
+    talk = contract("by-hand")
+    target, source = Target(talk), Source(talk)
+    settings = WorkerSettings(limits=Limits(dialog_bytes=1_500))
+    with Simulation(target.service, source.service, settings=settings) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        sim.broker.stop = lambda out: out.topic.endswith(".source.queue") and said_by(out) == "target"
+        web.send(Say(text=" ".join(["error", *(f"{number}" for number in range(30))])))
+        sim.run()
+        (event,) = events_of(sim, "NOT_KEPT")
+        web.send(Say(text="oops"))
+        sim.run()
+        (error,) = [it for it in records.queued(sim, "target") if it.kind is Kind.ERROR]
+        assert error.prefix.resends, "the sender still keeps messages"
+        sim.broker.resume()
+        sim.advance(timedelta(minutes=15))
+        assert max(it.ack for it in records.queued(sim, "source") if it.prefix.from_service == "target") == 0
+        assert target.handled == ["error"]
+        assert [it.sequence for it in sim.dead_letters("source")] == list(range(1, event["sequence"]))
+        assert sorted(it.sequence for it in sim.dead_letters("target")) == list(range(event["sequence"], 31))
+        sim.check_invariants()
+
+
+def test_there_is_no_new_dialog_without_the_messages_that_were_not_kept() -> None:
+    """The target is asked before they arrive. A new dialog would go on without them, and they would become letters behind its back."""
+    talk = contract(lifetime=timedelta(minutes=5))
+    target, source = Target(talk), Source(talk)
+    settings = WorkerSettings(limits=Limits(dialog_bytes=1_500))
+    with Simulation(target.service, source.service, settings=settings) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        sim.broker.stop = records.is_to("target", *range(31))
+        web.send(Say(text=" ".join(f"{number}" for number in range(31))))
+        sim.run()
+        (event,) = events_of(sim, "NOT_KEPT")
+        sim.advance(timedelta(minutes=15))
+        assert source.codes == [LIFETIME.number]
+        sim.broker.resume()
+        sim.advance(timedelta(minutes=15))
+        assert target.handled == []
+        assert [it.sequence for it in sim.dead_letters("source")] == list(range(event["sequence"]))
+        assert sorted(it.sequence for it in sim.dead_letters("target")) == list(range(event["sequence"], 31))
+        sim.check_invariants()
+
+
+def test_what_is_transmitted_again_is_kept_although_the_dialog_has_stopped_keeping() -> None:
+    talk = contract()
+    target, source = Target(talk), Source(talk)
+    settings = WorkerSettings(limits=Limits(dialog_bytes=1_500))
+    with Simulation(target.service, source.service, settings=settings) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        records.lose(sim, lambda to, kind, number: to == "target" and number == 27)
+        web.send(Say(text=" ".join(f"{number}" for number in range(31))))
+        sim.run()
+        assert events_of(sim, "NOT_KEPT")
+        records.pass_all(sim)
+        sim.advance(timedelta(seconds=30))
+        assert len(target.handled) == 31
+        assert [it.prefix.resends for it in records.queued(sim, "target") if it.seq == 27] == [True]
+
+
+class Hand:
+    """A stranger that writes its envelopes by hand: it keeps some of its messages, and not others."""
+
+    def __init__(self, sim: Simulation, first: str) -> None:
+        self.sim = sim
+        sim.broker.create_service("stranger", 1)
+        self.prefix = records.first_of(sim, records.drawn(sim), "target", "Talk")
+        self.message(0, first)
+
+    def message(self, number: int, text: str = "x", *, kept: bool = True) -> None:
+        body = json.dumps({"text": text}).encode()
+        records.post(self.sim, records.message(replace(self.prefix, resends=kept), number, "Say", body))
+        self.sim.run()
+
+    def say(self, kind: Kind, number: int = -1, code: int = 0) -> list[Envelope]:
+        """Post an envelope whose sender keeps what it has sent. Return the answers."""
+        before = len(records.queued(self.sim, "stranger"))
+        prefix = replace(self.prefix, resends=True)
+        records.post(self.sim, Envelope(prefix, kind, number, -1, code=code, description="gone"))
+        self.sim.run()
+        return records.queued(self.sim, "stranger")[before:]
+
+    def accepted(self) -> int:
+        """Ask what the target has accepted."""
+        (answer,) = [it for it in self.say(Kind.FENCE, code=-8462) if it.kind is Kind.FENCED]
+        assert answer.extras is not None
+        assert answer.extras.fence is not None
+        return answer.extras.fence.accepted
+
+
+def test_a_closed_side_leaves_an_error_to_a_sender_that_still_keeps_messages() -> None:
+    target = Target(contract(lifetime=timedelta(minutes=5)))
+    with Simulation(target.service, partitions=1) as sim:
+        hand = Hand(sim, "a")
+        sim.advance(timedelta(minutes=6))
+        assert target.codes == [LIFETIME.number]
+        for number in (1, 2):
+            hand.message(number)
+        hand.message(3, kept=False)
+        hand.message(1)
+        (answer,) = hand.say(Kind.ERROR, 4, code=9)
+        assert (answer.kind, answer.ack) == (Kind.ERROR, 0), "the dialog is over, and the sender forgets nothing"
+        assert hand.accepted() == 0
+        assert [it.sequence for it in sim.dead_letters("target")] == [3]
+
+
+def test_what_is_held_when_a_side_ends_is_left_to_a_sender_that_keeps_it() -> None:
+    """A message that nobody keeps comes after it, before the handler of the error has finished."""
+    target = Target(contract())
+    with Simulation(target.service, partitions=1) as sim:
+        hand = Hand(sim, "a")
+        hand.message(2)  # 1 is missing
+        prefix = replace(hand.prefix, resends=True)
+        records.post(sim, Envelope(prefix, Kind.ERROR, -1, -1, code=-8462, description="gone"))
+        records.post(sim, records.message(hand.prefix, 3, "Say", b'{"text":"x"}'))
+        sim.run()
+        assert target.codes == [-8462]
+        assert hand.accepted() == 0
+        assert [it.sequence for it in sim.dead_letters("target")] == [3]
+
+
+def test_an_error_that_comes_after_the_end_of_this_side_takes_over_nothing() -> None:
+    target = Target(contract())
+    with Simulation(target.service, partitions=1) as sim:
+        hand = Hand(sim, "end")
+        for number in (1, 2):
+            hand.message(number)
+        hand.message(3, kept=False)
+        hand.say(Kind.ERROR, 4, code=9)
+        sim.advance(timedelta(minutes=1))
+        assert target.codes == [9]
+        assert hand.accepted() == 0
+
+
+def said_by(out: Out) -> str:
+    """Return the service that has sent an envelope."""
+    return decode(out.value or b"").prefix.from_service
 
 
 def test_a_worker_that_dies_while_it_asks_goes_on_asking() -> None:

@@ -5,7 +5,12 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # the package has no list of its names
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
 from conversations.config import Kafka
 from conversations.kafka.connection import KafkaConnection
@@ -36,6 +41,20 @@ def delete_topics(kafka: Kafka) -> None:
     names = [name for name in admin.list_topics(timeout=10).topics if name.startswith(f"{kafka.namespace}.")]
     for future in admin.delete_topics(names).values() if names else ():
         future.exception()  # it may be gone already
+
+
+def delete_topic(kafka: Kafka, name: str) -> None:
+    """Delete a topic."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # the future needs it until its result is there
+    admin.delete_topics([name])[name].result()
+
+
+def set_topic(kafka: Kafka, name: str, setting: str, value: str) -> None:
+    """Change a setting of a topic."""
+    change = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[change])
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result()
 
 
 def restored(restore: KafkaRestore) -> list[tuple[bytes, bytes | None]]:

@@ -33,7 +33,7 @@ from conversations.ports import Out, Record
 from conversations.protocol.routes import Cluster
 from conversations.protocol.topics import QUEUE, forwarded_topic, service_topic, transmission_topic
 from conversations_ops.broker import EmbeddedBroker
-from tests.integration.kafka.members import delete_topics
+from tests.integration.kafka.members import delete_topic, delete_topics, set_topic
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
@@ -41,6 +41,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
 
 class Ask(BaseModel):
     n: int
+    pad: str = ""
 
 
 class Answer(BaseModel):
@@ -195,6 +196,46 @@ def test_a_service_that_is_not_there_yet_gets_its_messages_later(here: Kafka, th
         apply(there, [service.declaration()], 1, 1)
         with working((service, there)):
             until(lambda: asker.ended >= set(names), "the dialog ends", 60)
+
+
+@pytest.mark.parametrize("refuses", ["large records", "everything"])
+def test_a_queue_that_refuses_records_holds_up_no_other_queue(here: Kafka, there: Kafka, refuses: str) -> None:
+    """The records for it are left out, and carried when the topic is mended, because their senders transmit them again."""
+    asker, service, emea, home = joined(here, there, 1)
+    other: Service[dict[str, Any]] = Service("other", accepts=[QUESTIONS])
+    heard: list[int] = []
+
+    @other.on(Ask)
+    def hear(body: Ask, _dialog: Dialog[dict[str, Any]]) -> None:
+        heard.append(len(body.pad))
+
+    apply(there, [other.declaration()], 1, 1)
+    add_route(here, "other", emea, 1)
+    queue = service_topic(there.namespace, "other", QUEUE)
+    forwarder = Forwarder(here, emea, there)
+    with (
+        working((asker.service, here), (service, there)),
+        Client(asker.service, here) as client,
+        forwarding(forwarder, Forwarder(there, home, here)),
+    ):
+        if refuses == "everything":
+            delete_topic(there, queue)
+        else:
+            set_topic(there, queue, "max.message.bytes", "20000")
+        with client.begin_dialog("other", QUESTIONS) as dialog:
+            dialog.send(Ask(n=0, pad="x"))
+            dialog.send(Ask(n=1, pad="x" * 100_000))
+        until(lambda: forwarder.carried.unknown, "the queue has refused a record", 60)
+        names = begin(client, 5, 1)
+        until(lambda: asker.ended >= set(names), "the dialogs with another service end", 30)
+        assert forwarder.trouble == ""
+        assert 100_000 not in heard
+        if refuses == "everything":
+            apply(there, [other.declaration()], 1, 1)
+        else:
+            set_topic(there, queue, "max.message.bytes", "2000000")
+        with working((other, there)):
+            until(lambda: heard == [1, 100_000], "the messages arrive", 90)
 
 
 class Lossy(Forwarder):

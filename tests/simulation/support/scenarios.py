@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from random import Random
 
 from conversations import Contract, Then
 from conversations.protocol.identifiers import uuid_text
@@ -344,13 +345,17 @@ def expiring(world: World) -> None:
 
 
 def renewing(world: World) -> None:
-    """Dialogs break while their messages are on their way, again and again. Each message is handled once, in order, or comes back."""
+    """Dialogs break while their messages are on their way, again and again. Each message is handled once, in order, or comes back.
+
+    In a third of the worlds a dialog keeps only its first messages until they are acknowledged, and may hold only as many.
+    """
     world.at_least(workers=2, crash=0.1, move=0.1)
     random = world.random
+    few = Random(world.seed * 41 + 9).random() < 0.3
     contract = Contract(
         "Counting", sent_by_initiator=[Add], sent_by_target=[Total], lifetime=timedelta(minutes=5), resend="automatic"
     )
-    with world.simulation(services.counter()) as sim:
+    with world.simulation(services.counter(), settings=world.settings(dialog_bytes=200) if few else None) as sim:
         web = sim.peer("web")
         dialogs = [web.begin_dialog("counter", contract) for _ in range(3)]
         for _ in range(random.randrange(2, 6)):

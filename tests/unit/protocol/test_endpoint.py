@@ -9,7 +9,7 @@ from conversations.protocol.acknowledgements import ACK_AFTER, ACK_EVERY, FIRST_
 from conversations.protocol.codes import NOT_CONVERSING
 from conversations.protocol.effects import Due, Reaction, Transmit
 from conversations.protocol.endpoint import NEVER, SECOND, Endpoint, prefix_of
-from conversations.protocol.envelope import Envelope, Kind
+from conversations.protocol.envelope import Envelope, Extras, FenceOutcome, Kind
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 
@@ -334,3 +334,65 @@ def test_a_copy_of_what_is_held_stays_one_when_the_dialog_has_broken() -> None:
     assert endpoint.state is State.ERROR
     assert endpoint.receive(envelope(Kind.MESSAGE, 3), 0, 10) is Reaction.DUPLICATE
     assert endpoint.receive(envelope(Kind.MESSAGE, 4), 0, 10) is Reaction.DISCARD
+
+
+def kept(of: Envelope) -> Envelope:
+    """Return an envelope whose sender keeps it."""
+    return replace(of, prefix=replace(of.prefix, resends=True))
+
+
+def over_behind_a_gap() -> Endpoint:
+    """Return an endpoint that accepted 0 and 1, is over, left 2 and 3 to its peer, and accepted 4, which nobody keeps."""
+    endpoint = conversing()
+    for number in (0, 1):
+        endpoint.receive(kept(envelope(Kind.MESSAGE, number)), 0, 10)
+    endpoint.fail(NOT_CONVERSING)
+    assert [endpoint.receive(kept(envelope(Kind.MESSAGE, number)), 0, 10) for number in (2, 3)] == [Reaction.DROP] * 2
+    assert endpoint.receive(envelope(Kind.MESSAGE, 4), 0, 10) is Reaction.DISCARD
+    return endpoint
+
+
+def test_what_is_accepted_behind_a_gap_does_not_acknowledge_what_is_left_to_the_peer() -> None:
+    endpoint = over_behind_a_gap()
+    assert endpoint.acknowledge() == 1
+    assert endpoint.outcome().accepted == 1
+    assert not endpoint.owes_ack(0)
+    assert endpoint.receive(envelope(Kind.MESSAGE, 4), 0, 10) is Reaction.DUPLICATE
+    assert endpoint.told <= 0, "the acknowledgement is due again, and says no more than before"
+    assert endpoint.acknowledge() == 1
+
+
+def test_what_is_left_to_the_peer_stays_with_it_when_it_comes_again() -> None:
+    endpoint = over_behind_a_gap()
+    assert endpoint.receive(kept(envelope(Kind.MESSAGE, 2)), 0, 10) is Reaction.DROP
+    assert endpoint.receive(kept(envelope(Kind.END, 5)), 0, 10) is Reaction.DISCARD
+    assert endpoint.acknowledge() == 1
+
+
+def test_an_error_of_a_peer_that_still_keeps_messages_is_not_acknowledged() -> None:
+    endpoint = over_behind_a_gap()
+    endpoint.receive(kept(envelope(Kind.ERROR, 5, code=9)), 0, 10)
+    assert (endpoint.acknowledge(), endpoint.inbound.accepted) == (1, 4)
+
+
+def test_an_error_of_the_peers_application_takes_over_everything_before_it() -> None:
+    endpoint = conversing()
+    endpoint.receive(kept(envelope(Kind.MESSAGE, 0)), 0, 10)
+    assert endpoint.receive(kept(envelope(Kind.ERROR, 3, code=9)), 0, 10) is Reaction.ERROR
+    assert (endpoint.acknowledge(), endpoint.outcome().accepted) == (3, 3)
+    assert endpoint.receive(kept(envelope(Kind.MESSAGE, 2)), 0, 10) is Reaction.DISCARD, "the peer forgets it"
+    assert endpoint.acknowledge() == 3
+
+
+def test_replies_behind_a_gap_are_not_complete() -> None:
+    """A side that asks its peer begins no new dialog if replies are missing, also if later ones have arrived."""
+    endpoint = conversing(3)
+    endpoint.keep_sent(True)
+    endpoint.renew_when_broken(True)
+    endpoint.end()
+    endpoint.fail(NOT_CONVERSING)
+    assert endpoint.state is State.FENCING_OUTBOUND
+    endpoint.receive(envelope(Kind.MESSAGE, 2), 0, 10)
+    fenced = replace(envelope(Kind.FENCED), extras=Extras(fence=FenceOutcome(0, 2, State.CLOSED.name, False)))
+    assert endpoint.receive(fenced, 0, 10) is Reaction.ANSWERED
+    assert not endpoint.renews

@@ -35,6 +35,16 @@ def test_fragments_that_are_given_back_are_not_accepted() -> None:
     assert [inbound.has(number) for number in range(5)] == [True, True, True, False, False]
 
 
+def test_the_number_before_the_first_gap_is_exact_whatever_is_accepted_behind_it() -> None:
+    inbound = Inbound()
+    inbound.arrive(0, 10)
+    assert inbound.unbroken == 0
+    inbound.jump(5, 10)
+    assert (inbound.accepted, inbound.whole, inbound.unbroken) == (5, 5, 0)
+    inbound.late(1, 10)
+    assert inbound.unbroken == 1
+
+
 def test_a_held_number_follows_when_the_gap_closes() -> None:
     """It is ready as soon as what is before it was accepted, and not earlier."""
     inbound = Inbound()
