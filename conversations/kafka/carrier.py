@@ -99,6 +99,7 @@ class Carrier:
         assert self._producer is not None
         with self._told():
             self._producer.commit_transaction(TRANSACTION_TIMEOUT)
+            self._producer.poll(0)  # serves the delivery reports, which would be kept otherwise
 
     def _append(self, producer: Producer, out: Out) -> None:
         while True:

@@ -46,7 +46,8 @@ class Acknowledging(Fencing):
 
     def owes_ack(self, now: int) -> bool:
         """Return True if a dedicated ACK must be sent now. If not, and a message is unacknowledged, set a deadline for the ACK."""
-        behind = self.taken_over - self.told
+        inbound = self.inbound
+        behind = (self.taken_over if inbound.missing else inbound.next - 1) - self.told
         if behind <= 0:
             return False
         if behind >= ACK_EVERY or self.state not in (State.STARTED_INBOUND, State.CONVERSING):
@@ -58,7 +59,8 @@ class Acknowledging(Fencing):
 
     def acknowledge(self) -> int:
         """Return the number that the next envelope to the peer must acknowledge, and note that this side has acknowledged it."""
-        self.told = self.taken_over
+        inbound = self.inbound
+        self.told = self.taken_over if inbound.missing else inbound.next - 1
         self.ack_at = NEVER
         return self.told
 
