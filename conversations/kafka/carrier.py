@@ -123,10 +123,8 @@ class Carrier:
         """Note an error that is about a queue, and not about the cluster."""
         if topic in (self._forwarded, "") or topic in self._refused:
             return
-        if too_large(error):
-            self._refused[topic] = Refused(describe(error), size)
-        elif refuses(error):
-            self._refused[topic] = Refused(describe(error))
+        if too_large(error) or refuses(error):
+            self._refused[topic] = Refused(describe(error), size if too_large(error) else 0)
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -47,10 +47,7 @@ class Fencing(Timed):
         After this side is over, it leaves to the peer what the peer keeps. But what the peer does not keep it accepts, also behind a gap. So the number
         before the first gap counts. Only an ERROR of the peer's application takes over everything before it.
         """
-        inbound = self.inbound
-        if not inbound.missing:
-            return inbound.next - 1
-        return inbound.whole if self.is_taken_over else inbound.unbroken
+        return self.inbound.whole if self.is_taken_over else self.inbound.unbroken
 
     @property
     def is_taken_over(self) -> bool:
