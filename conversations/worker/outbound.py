@@ -109,19 +109,23 @@ def send_message(partition: Partition, active: Active, verb: Send) -> None:
         return
     count = -(-len(body) // size)
     for at, part in enumerate(cut(body, size)):
-        send(partition, active, message_run(verb.message_type, verb.content_type, at, count), part, count - 1 - at)
+        run = message_run(verb.message_type, verb.content_type, at, count)
+        send(partition, active, run, part, count - 1 - at, 0 if at else len(body))
 
 
-def send(partition: Partition, active: Active, run: bytes, body: bytes, more: int = 0) -> None:
-    """Give a message or a fragment its number, and transmit it. ``more`` fragments of the message come after it."""
+def send(partition: Partition, active: Active, run: bytes, body: bytes, more: int = 0, size: int = -1) -> None:
+    """Give a message or a fragment its number, and transmit it. ``more`` fragments of the message come after it.
+
+    ``size`` is the bytes of the whole message at its first fragment, and 0 at its other fragments.
+    """
     endpoint = active.endpoint
     number = endpoint.send()
     if not more:
         partition.context.counts.traffic.count_sent()
     if number == 0 and endpoint.initiator:
         partition.transmission.begin(active)
-    if endpoint.resends:
-        partition.unacknowledged.make_room(active, len(body))
+    if endpoint.resends and size and active.identity not in partition.waiting.delayed.of:
+        partition.unacknowledged.make_room(active, number, len(body) if size < 0 else size)
     prefix = active.out or active.out_prefix()
     value = encode_message(prefix, number, endpoint.acknowledge(), partition.context.clock.stamp, run, body)
     partition.transmission.transmit(active, value, number, more)

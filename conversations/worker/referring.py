@@ -27,8 +27,6 @@ def refer(partition: Partition, active: Active, verb: Send) -> bool:
         endpoint.send()
     if first == 0 and endpoint.initiator:
         partition.transmission.begin(active)
-    if endpoint.resends:
-        partition.unacknowledged.make_room(active, body.cut)
     envelope = Envelope(
         prefix_of(endpoint), Kind.MESSAGE, first, endpoint.acknowledge(), sent_at=context.now,
         message_type=verb.message_type, content_type=verb.content_type, fragments=body.fragments,

@@ -27,10 +27,12 @@ from conversations.protocol.endpoint import prefix_of
 from conversations.protocol.envelope import (
     HEADER_NAME,
     Envelope,
+    Kind,
     decode,
     encode,
     encode_long,
     encode_message,
+    encode_prefix,
     header_of,
     message_run,
     tail_start,
@@ -321,7 +323,14 @@ class Transmission:
         return True
 
     def _release_one(self, active: Active, envelope: Envelope, kept: WaitingRow) -> None:
-        prefix = active.out_prefix()
+        endpoint, numbered = active.endpoint, is_sequenced(envelope)
+        is_kept = numbered and self.unacknowledged.keeps(active, envelope.seq)  # and its queue has refused it since
+        if not is_kept and endpoint.resends and envelope.kind is Kind.MESSAGE and envelope.fragment == 0:
+            self.unacknowledged.make_room(active, envelope.seq, len(envelope.body) * envelope.fragments)
+        said, prefix = prefix_of(endpoint), active.out_prefix()
+        if is_kept and not said.resends:
+            said = replace(said, resends=True)
+            prefix = encode_prefix(said)
         if (
             envelope.fragments > 1 and envelope.extras is None
         ):  # one run of bytes, because fastavro is slow with large bodies
@@ -330,9 +339,9 @@ class Transmission:
                 prefix, envelope.seq, envelope.ack, encode_long(envelope.sent_at), run, envelope.body
             )
         else:
-            value = encode(replace(envelope, prefix=prefix_of(active.endpoint)))
+            value = encode(replace(envelope, prefix=said))
         start = len(prefix)
-        if active.endpoint.resends and is_sequenced(envelope):
+        if endpoint.resends and numbered and not is_kept:
             self.unacknowledged.keep(active, envelope.seq, value[start:], last_number(envelope))
         self._produce(active.way, kept.key, value, kept.header)
 

@@ -66,8 +66,12 @@ class Unacknowledged:
 
     # -- sending ------------------------------------------------------------------------------------------
 
-    def make_room(self, active: Active, size: int) -> None:
-        """Let the dialog stop keeping its envelopes, if the message that has just got its number would exceed a limit with ``size`` bytes."""
+    def make_room(self, active: Active, number: int, size: int) -> None:
+        """Let the dialog stop keeping its envelopes, if a message of ``size`` bytes would exceed a limit.
+
+        ``number`` is its first number. The message is transmitted now: all before it is transmitted, so that each message is kept whole or not at
+        all.
+        """
         limits, kept = self._context.settings.limits, self._sent(active).bytes
         # Between two clusters, what is not kept may be lost. Of a message in fragments, one fragment counts, so that any message can be kept.
         counted = 0 if active.endpoint.far is not None else kept + min(size, limits.fragment_bytes)
@@ -75,7 +79,7 @@ class Unacknowledged:
             return
         active.endpoint.keep_sent(False)
         active.forget_encoded()
-        self._tell(NotKept(ConversationId(uuid_text(active.identity[:16])), kept, active.endpoint.next_out - 1))
+        self._tell(NotKept(ConversationId(uuid_text(active.identity[:16])), kept, number))
 
     def keep(self, active: Active, number: int, tail: bytes, until: int) -> None:
         """Keep an envelope, without its prefix, until the peer acknowledges ``until``: the number of the last fragment of its message.
@@ -93,6 +97,10 @@ class Unacknowledged:
             self._write(active, sent)
         sent.add(number, tail, until)
         self.bytes += len(tail)
+
+    def keeps(self, active: Active, number: int) -> bool:
+        """Return True if the envelope with a number, which is not acknowledged, is kept."""
+        return number <= self._sent(active).last
 
     def settle(self, active: Active) -> None:
         """Write the row of the step's envelopes, and delete the rows whose envelopes are all acknowledged. A step ends with this."""

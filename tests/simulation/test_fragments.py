@@ -19,7 +19,7 @@ from conversations.testing import Simulation
 from conversations.testing.reading import visible
 from conversations.worker import unacknowledged
 from conversations.worker.budget import Budget
-from tests.simulation.support.records import queued, rows_of
+from tests.simulation.support.records import events_of, queued, rows_of
 from tests.simulation.support.services import ECHO, Say
 from tests.simulation.support.two_clusters import Both, Word, begin
 
@@ -322,6 +322,55 @@ def test_a_message_that_the_peer_took_only_in_part_is_pending_as_a_whole(monkeyp
         ]
         assert pair.heard == ["a"]
         sim.check_invariants()
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("flow", [FLOW, 100_000])
+@pytest.mark.parametrize("most", range(325, 850, 75))
+def test_a_message_is_kept_whole_or_not_at_all(far: bool, flow: int, most: int) -> None:
+    """A limit may be reached while fragments of the message before are still to be transmitted, or in the middle of a message."""
+    pair = Pair(resend="by-hand")
+    limits = {"flow_bytes": flow, "unacknowledged_bytes" if far else "dialog_bytes": most}
+    with pair.world(far=far, settings=settings(**limits), partitions=1) as sim:
+        said: dict[int, bool] = {}
+
+        def stop(out: Out) -> bool:
+            is_said = out.topic.endswith((".target.queue", ".transmission"))
+            envelope = decode(out.value or b"") if is_said else None
+            if envelope is None or envelope.kind is not Kind.MESSAGE or envelope.prefix.to_service != "target":
+                return False
+            said.setdefault(envelope.seq, envelope.prefix.resends)
+            return True
+
+        if far:
+            sim.wire.lose = stop
+        else:
+            sim.broker.stop = stop
+        pair.say(sim, "a", LONG, LONG + "2", LONG + "3", "b")
+        sim.run()
+        (event,) = events_of(sim, "NOT_KEPT")
+        assert event["sequence"] in (1, 5, 9, 13), "the first number of a message"
+        assert said == {number: number < event["sequence"] for number in range(14)}
+
+
+@pytest.mark.parametrize(("most", "not_kept"), [(150, [4]), (300, [])])
+def test_what_a_queue_refuses_and_the_sender_keeps_is_transmitted_as_kept(most: int, not_kept: list[int]) -> None:
+    """Its bytes count already, so they do not count a second time when the queue takes records again."""
+    both = Both()
+    with world(both, settings=settings(dialog_bytes=most)) as sim:
+        begin(sim, "a")
+        sim.run()
+        queue = sim.broker.topics.pop(service_topic(sim.broker.namespace, "there", QUEUE))
+        begin(sim, LONG, "last")
+        sim.run()
+        assert len(rows_of(sim, "here", rows.DELAYED)) == 5
+        assert len(rows_of(sim, "here", rows.UNACKNOWLEDGED)) == 1, "they are kept as well"
+        sim.broker.topics[service_topic(sim.broker.namespace, "there", QUEUE)] = queue
+        sim.advance(timedelta(minutes=2))
+        said = [it for it in queued(sim, "there") if it.kind is Kind.MESSAGE]
+        assert [it.seq for it in said] == [0, *range(5)]
+        assert [it.seq for it in said if not it.prefix.resends] == not_kept
+        assert [it["sequence"] for it in events_of(sim, "NOT_KEPT")] == not_kept
 
 
 def test_fragments_of_a_sender_that_keeps_nothing_become_dead_letters_one_by_one() -> None:

@@ -349,6 +349,22 @@ def test_a_large_message_is_transmitted_from_the_pieces_of_its_command(slow: Slo
     slow.sim.check_invariants()
 
 
+@pytest.mark.parametrize("most", [500, 700])
+def test_a_large_message_is_kept_whole_or_not_at_all(most: int) -> None:
+    """The client sends the next one while fragments of the first are still to be transmitted, and a limit is reached meanwhile."""
+    made = Slow(dialog_bytes=most)
+    with made.sim:
+        made.sim.broker.stop = lambda out: out.topic.endswith(".here.queue")  # no acknowledgement
+        made.begun(LONG, LONG + "2", "last")
+        made.sim.run()
+        said = [it for it in queued(made.sim, "there") if it.kind is Kind.MESSAGE]
+        first, *others = [it for it in said if it.fragment == 0]
+        assert first.prefix.resends
+        assert not others[-1].prefix.resends
+        of_message = {it.seq - it.fragment: it.prefix.resends for it in said if it.fragment == 0}
+        assert [it.prefix.resends for it in said] == [of_message[it.seq - it.fragment] for it in said]
+
+
 def test_owners_that_die_between_the_fragments_lose_none(slow: Slow) -> None:
     name = slow.begun(LONG, LONG + "2", "last")
     while slow.delayed():

@@ -17,10 +17,9 @@ from conversations.protocol import rows
 from conversations.protocol.codes import END_REFUSED, LIFETIME
 from conversations.protocol.command import Report, Resend
 from conversations.protocol.envelope import Envelope, Kind, decode
-from conversations.protocol.topics import QUEUE, events_topic, service_topic
+from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.ledger import Handled
-from conversations.testing.reading import visible
 from tests.simulation.support import records
 from tests.simulation.support.services import Say
 from tests.simulation.test_decisions import HOLD
@@ -118,11 +117,6 @@ def test_a_dialog_that_breaks_goes_on_with_what_was_not_accepted() -> None:
         sim.check_invariants()
 
 
-def events_of(sim: Simulation, name: str) -> list[dict[str, Any]]:
-    found = [json.loads(record.value() or b"") for record in visible(sim.broker, events_topic(sim.broker.namespace))]
-    return [event for event in found if event["event"] == name]
-
-
 SAID = (Kind.MESSAGE, Kind.END)
 
 
@@ -214,17 +208,17 @@ def test_an_operator_sends_again_what_a_failed_handler_of_errors_leaves() -> Non
         records.pass_all(sim)
         sim.advance(timedelta(minutes=1))
         assert target.handled == ["a", "b", "c"]
-        assert [it["messages"] for it in events_of(sim, "RENEWED")] == [2]
+        assert [it["messages"] for it in records.events_of(sim, "RENEWED")] == [2]
         assert order_resend(sim, begun)["event"] == "COMMAND_REFUSED", "it is over"
         sim.check_invariants()
 
 
 def order_resend(sim: Simulation, conversation: uuid.UUID) -> dict[str, Any]:
     """Order a resend as an operator, and return the event of the owner's answer."""
-    before = len(events_of(sim, "COMMAND_DONE")) + len(events_of(sim, "COMMAND_REFUSED"))
+    before = len(records.events_of(sim, "COMMAND_DONE")) + len(records.events_of(sim, "COMMAND_REFUSED"))
     records.command(sim, "source", conversation, Resend(), Report())
     sim.run()
-    answers = events_of(sim, "COMMAND_DONE") + events_of(sim, "COMMAND_REFUSED")
+    answers = records.events_of(sim, "COMMAND_DONE") + records.events_of(sim, "COMMAND_REFUSED")
     assert len(answers) == before + 1
     return max(answers, key=lambda it: int(it["at"]))
 
@@ -444,7 +438,7 @@ def test_above_a_limit_messages_are_sent_but_not_kept() -> None:
         sim.run()
         sim.advance(timedelta(minutes=1))
         assert target.handled == ["error"]
-        (event,) = events_of(sim, "NOT_KEPT")
+        (event,) = records.events_of(sim, "NOT_KEPT")
         returned = [it.sequence for it in sim.dead_letters("source")]
         kept = [it.sequence for it in sim.dead_letters("target")]
         assert returned == list(range(1, event["sequence"]))
@@ -465,7 +459,7 @@ def test_what_is_not_kept_does_not_acknowledge_what_is_kept(resend: str, arrived
         sim.broker.stop = records.is_to("target", -1, *range(arrived, 31))
         web.send(Say(text=" ".join(texts)))
         sim.run()
-        (event,) = events_of(sim, "NOT_KEPT")
+        (event,) = records.events_of(sim, "NOT_KEPT")
         assert 10 < event["sequence"] < 30
         sim.advance(timedelta(minutes=6))
         sim.broker.resume()
@@ -486,7 +480,7 @@ def test_an_error_behind_what_is_not_kept_does_not_acknowledge_what_is_kept() ->
         sim.broker.stop = lambda out: out.topic.endswith(".source.queue") and said_by(out) == "target"
         web.send(Say(text=" ".join(["error", *(f"{number}" for number in range(30))])))
         sim.run()
-        (event,) = events_of(sim, "NOT_KEPT")
+        (event,) = records.events_of(sim, "NOT_KEPT")
         web.send(Say(text="oops"))
         sim.run()
         (error,) = [it for it in records.queued(sim, "target") if it.kind is Kind.ERROR]
@@ -510,7 +504,7 @@ def test_there_is_no_new_dialog_without_the_messages_that_were_not_kept() -> Non
         sim.broker.stop = records.is_to("target", *range(31))
         web.send(Say(text=" ".join(f"{number}" for number in range(31))))
         sim.run()
-        (event,) = events_of(sim, "NOT_KEPT")
+        (event,) = records.events_of(sim, "NOT_KEPT")
         sim.advance(timedelta(minutes=15))
         assert source.codes == [LIFETIME.number]
         sim.broker.resume()
@@ -530,7 +524,7 @@ def test_what_is_transmitted_again_is_kept_although_the_dialog_has_stopped_keepi
         records.lose(sim, lambda to, kind, number: to == "target" and number == 27)
         web.send(Say(text=" ".join(f"{number}" for number in range(31))))
         sim.run()
-        assert events_of(sim, "NOT_KEPT")
+        assert records.events_of(sim, "NOT_KEPT")
         records.pass_all(sim)
         sim.advance(timedelta(seconds=30))
         assert len(target.handled) == 31

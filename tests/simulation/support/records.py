@@ -1,6 +1,8 @@
 """Records that a test writes itself into queues and commands topics, like a foreign implementation of a peer, or a replay."""
 
+import json
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 from conversations.ports import Out
@@ -18,7 +20,7 @@ from conversations.protocol.envelope import (
     tail_start,
 )
 from conversations.protocol.identifiers import uuid7
-from conversations.protocol.topics import QUEUE, partition_of, service_topic
+from conversations.protocol.topics import QUEUE, events_topic, partition_of, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of, visible
 
@@ -57,6 +59,12 @@ def queued(sim: Simulation, service: str) -> list[Envelope]:
     """Return all envelopes in a service's queue, in order within each partition."""
     broker = sim.broker_of(service)
     return [decode(it.value() or b"") for it in visible(broker, service_topic(broker.namespace, service, QUEUE))]
+
+
+def events_of(sim: Simulation, name: str) -> list[dict[str, Any]]:
+    """Return the events with a name, of all services on the first cluster."""
+    found = [json.loads(record.value() or b"") for record in visible(sim.broker, events_topic(sim.broker.namespace))]
+    return [event for event in found if event["event"] == name]
 
 
 def replay(sim: Simulation, service: str, key: str = "") -> None:
