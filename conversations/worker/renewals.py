@@ -65,7 +65,11 @@ def renew(partition: Partition, active: Active) -> bool:
     """Let a new dialog carry on with what the peer has not accepted, and end the old one. Return False if there is no new dialog."""
     endpoint = active.endpoint
     generation = 1 if endpoint.chain is None else endpoint.chain.generation + 1
-    remaining = undelivered.remaining(partition, active)
+    # Twice, because the envelopes may take much memory: first only their numbers, then one after the other.
+    remaining = [
+        it._replace(value=b"", envelope=replace(it.envelope, body=b""))
+        for it in undelivered.remaining(partition, active)
+    ]
     # If the peer has acknowledged only some fragments of a message, all of them are sent again.
     if (
         not endpoint.renews
@@ -81,7 +85,7 @@ def renew(partition: Partition, active: Active) -> bool:
     first, number = (endpoint.conversation, 0) if endpoint.chain is None else endpoint.chain[1:]
     chain = Chain(generation, first, number + remaining[0].number)
     new = _begin(partition, active, chain)
-    for each in remaining:
+    for each in undelivered.remaining(partition, active):
         _send_again(partition, new, each, chain)
     last = remaining[-1].envelope
     is_ended = last.kind is Kind.END or last.message_type == END_OF_STREAM

@@ -107,9 +107,8 @@ class Room:
     def pending(self, party: Party) -> list[Envelope]:
         """Return the messages of the party that its peer has not acknowledged, in order."""
         with self._partition.context.lock:
-            left = undelivered.remaining(self._partition, _active(party))
-        left = [it for it in undelivered.whole(left) if it.envelope.message_type != END_OF_STREAM]
-        return [it.envelope for it in left if it.envelope.kind is Kind.MESSAGE]
+            left = [it.envelope for it in undelivered.whole(undelivered.remaining(self._partition, _active(party)))]
+        return [it for it in left if it.kind is Kind.MESSAGE and it.message_type != END_OF_STREAM]
 
     def side_of(self, contract: Contract) -> Side:
         """Return the handlers of the service on the initiator's side of a contract."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from heapq import merge
 from typing import Any
 
 from conversations.errors import RefusedRecord
@@ -124,46 +125,73 @@ def wake(partition: Partition) -> None:
             partition.work.fall_due(active)
 
 
-def remaining(partition: Partition, active: Active) -> list[Remaining]:
-    """Return what this side has sent and the peer has not acknowledged, in order: transmitted envelopes, and delayed ones.
+def remaining(partition: Partition, active: Active) -> Iterator[Remaining]:
+    """Yield what this side has sent and the peer has not acknowledged, in order: transmitted envelopes, and delayed ones.
 
-    The fragments of a message come together, also if the peer has acknowledged the first of them.
+    The fragments of a message come together, also if the peer has acknowledged the first of them. The rows are read one after the other, because
+    all of them may take much memory. So they must stay until the last one is read.
     """
-    after = active.endpoint.acked
-    found = {it.number: it for it in partition.unacknowledged.after(active, after)}
-    first = found.get(after + 1)
-    if first is not None and first.envelope.fragment:
-        before = partition.unacknowledged.after(active, after - first.envelope.fragment)
-        found |= {it.number: it for it in before if it.number <= after}
-    if active.identity in partition.waiting.delayed.of:
-        for key, row in partition.outbox.scan(rows.DELAYED + active.identity):
-            kept = partition.outbox.decoded(key, decode_waiting, row)
-            for envelope, value in partition.transmission.delayed_in(kept):
-                if is_sequenced(envelope) and envelope.seq > after:
-                    found.setdefault(envelope.seq, Remaining(envelope.seq, value, envelope, key))
-    return [found[number] for number in sorted(found)]
+    acked = active.endpoint.acked
+    start, first = acked, next(_in_order(partition, active, acked), None)
+    if first is not None and first.number == acked + 1:
+        start -= first.envelope.fragment
+    return _in_order(partition, active, start)
 
 
-def whole(found: Sequence[Remaining]) -> list[Remaining]:
-    """Join the fragments among envelopes that follow each other. The fragments of a message that is not whole stay as they are."""
-    messages: list[Remaining] = []
+def _in_order(partition: Partition, active: Active, after: int) -> Iterator[Remaining]:
+    """Yield the kept and the delayed envelopes with numbers above ``after``. A delayed envelope that is kept as well comes once."""
+    last = after
+    for it in merge(partition.unacknowledged.after(active, after), _delayed(partition, active), key=_number):
+        if it.number > last:
+            last = it.number
+            yield it
+
+
+def _number(it: Remaining) -> int:
+    return it.number
+
+
+def _delayed(partition: Partition, active: Active) -> Iterator[Remaining]:
+    if active.identity not in partition.waiting.delayed.of:
+        return
+    rows_of = partition.waiting.delayed_rows(active.identity)
+    for _, key in sorted([(envelope.seq, key) for key, _, envelope in rows_of if is_sequenced(envelope)]):
+        kept = partition.outbox.decoded(key, decode_waiting, partition.outbox.read_once(key) or b"")
+        for envelope, value in partition.transmission.delayed_in(kept):
+            yield Remaining(envelope.seq, value, envelope, key)
+
+
+def whole(found: Iterable[Remaining]) -> Iterator[Remaining]:
+    """Join the fragments among envelopes that follow each other. The fragments of a message that is not whole stay as they are.
+
+    One message after the other is joined, when the caller asks for it.
+    """
     parts: list[Remaining] = []
     for it in found:
         fits = it.envelope.fragment == len(parts) and (
             not parts or last_number(it.envelope) == last_number(parts[0].envelope)
         )
         if it.envelope.fragments == 1 or not fits:
-            messages += parts
+            yield from parts
             parts = []
         if it.envelope.fragments == 1 or not (fits or it.envelope.fragment == 0):
-            messages.append(it)
+            yield it
             continue
         parts.append(it)
         if is_last(it.envelope):
-            envelope = joined(it.envelope, [part.envelope.body for part in parts[:-1]])
-            messages.append(it._replace(value=encode(envelope), envelope=envelope, pieces=len(parts)))
+            yield _joined(parts)
             parts = []
-    return messages + parts
+    yield from parts
+
+
+def _joined(parts: list[Remaining]) -> Remaining:
+    """Return the message of all its fragments, and take them out of the list, because each takes memory."""
+    last, count = parts[-1], len(parts)
+    bodies = [part.envelope.body for part in parts[:-1]]
+    parts.clear()
+    envelope = joined(last.envelope, bodies)
+    bodies.clear()
+    return last._replace(value=encode(envelope), envelope=envelope, pieces=count)
 
 
 def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int, bool]:
@@ -173,9 +201,21 @@ def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int,
     that has ended may keep envelopes that this target did not accept. The END is the last word that it waits for. ``told`` is False after a
     cleanup, which tells the peer nothing.
     """
-    left = remaining(partition, active)
+    endpoint, returned = active.endpoint, 0
+    code = endpoint.error.code if endpoint.error is not None else 0
+    topic = partition.context.destinations.topic(endpoint.peer)
+    is_uncertain = endpoint.fence is not Fence.ANSWERED
+    for it in whole(remaining(partition, active)):
+        if it.envelope.message_type == END_OF_STREAM:
+            endpoint.drop()  # it asked the peer to end a dialog that is over
+        elif it.envelope.kind is Kind.MESSAGE:
+            returned += 1
+            item = Leftover(
+                topic, partition.waiting.draw(), active.out_key, it.value, it.envelope,
+                is_uncertain=is_uncertain and not it.row.startswith(rows.DELAYED), pieces=it.pieces,
+            )  # fmt: skip
+            partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=code)
     partition.unacknowledged.forget(active)
-    endpoint = active.endpoint
     if told and not endpoint.initiator and endpoint.fence is Fence.ANSWERED:
         forget(partition, active, Kind.MESSAGE)
         dropped = 0
@@ -183,26 +223,11 @@ def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int,
         dropped = forget(partition, active)
         for _ in range(dropped):
             endpoint.drop()
-    code = endpoint.error.code if endpoint.error is not None else 0
-    topic = partition.context.destinations.topic(endpoint.peer)
-    messages = [
-        it for it in whole(left) if it.envelope.kind is Kind.MESSAGE and it.envelope.message_type != END_OF_STREAM
-    ]
-    for it in left:
-        if it.envelope.message_type == END_OF_STREAM:
-            endpoint.drop()  # it asked the peer to end a dialog that is over
-    is_uncertain = endpoint.fence is not Fence.ANSWERED
-    for it in messages:
-        item = Leftover(
-            topic, partition.waiting.draw(), active.out_key, it.value, it.envelope,
-            is_uncertain=is_uncertain and not it.row.startswith(rows.DELAYED), pieces=it.pieces,
-        )  # fmt: skip
-        partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=code)
-    if messages:
+    if returned:
         conversation = ConversationId(uuid_text(active.identity[:16]))
         why = "the peer did not say which of them it has accepted" if is_uncertain else "the peer has not accepted them"
-        partition.letters.event(Undelivered(conversation, len(messages), code, why))
-    return len(messages), dropped > 0
+        partition.letters.event(Undelivered(conversation, returned, code, why))
+    return returned, dropped > 0
 
 
 def forget(partition: Partition, active: Active, *kinds: Kind) -> int:
@@ -235,9 +260,30 @@ def keep(partition: Partition, own: bytes) -> Refusal:
     """
     refusal = partition.transmission.take_refusal(own)
     active = partition.find(rows.other_side(own), "", "")
-    given_up: dict[int, tuple[str, bytes]] = {}
-    found: list[Remaining] = []
     before = {it.number for it in partition.unacknowledged.after(active, NONE)} if active.exists else set()
+    given_up: dict[int, tuple[str, bytes]] = {}
+    count = 0
+    for it in whole(_given_up(partition, own, before, given_up)):
+        topic, key = given_up[it.number]
+        item = Leftover(topic, it.number, key, it.value, it.envelope, pieces=it.pieces)
+        partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=refusal.code.number)
+        count += 1
+    partition.waiting.delayed.forget(own)
+    conversation, code = ConversationId(uuid_text(own[:16])), refusal.code.number
+    partition.letters.event(Undeliverable(conversation, code, refusal.why, count))
+    log.error(
+        "dialog %s cannot be carried on, %d envelopes are dead letters: %s", conversation, count, refusal.why, extra=partition.log_fields(own[:16])
+    )  # fmt: skip
+    return refusal
+
+
+def _given_up(
+    partition: Partition, own: bytes, before: AbstractSet[int], places: dict[int, tuple[str, bytes]]
+) -> Iterator[Remaining]:
+    """Yield the delayed envelopes of a dialog, and delete their rows. ``places`` gets the topic and the key of each, by its number.
+
+    A message with its number in ``before`` is left out.
+    """
     for row_key, row in partition.outbox.scan(rows.DELAYED + own):
         kept = partition.outbox.decoded(row_key, decode_waiting, row)
         number = int.from_bytes(row_key[-8:], "big")
@@ -245,20 +291,8 @@ def keep(partition: Partition, own: bytes) -> Refusal:
             if envelope.kind is Kind.MESSAGE and envelope.seq in before:
                 continue
             # A number in front may come again after a restart, and a row may stand for several envelopes. Each letter needs its own.
-            if number < FIRST_ROW or number in given_up:
+            if number < FIRST_ROW or number in places:
                 number = partition.waiting.draw()
-            given_up[number] = kept.topic, kept.key
-            found.append(Remaining(number, value, envelope, row_key))
+            places[number] = kept.topic, kept.key
+            yield Remaining(number, value, envelope, row_key)
         partition.transmission.drop(own, row_key, row)
-    leftover = whole(found)
-    for it in leftover:
-        topic, key = given_up[it.number]
-        item = Leftover(topic, it.number, key, it.value, it.envelope, pieces=it.pieces)
-        partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=refusal.code.number)
-    partition.waiting.delayed.forget(own)
-    conversation, code = ConversationId(uuid_text(own[:16])), refusal.code.number
-    partition.letters.event(Undeliverable(conversation, code, refusal.why, len(leftover)))
-    log.error(
-        "dialog %s cannot be carried on, %d envelopes are dead letters: %s", conversation, len(leftover), refusal.why, extra=partition.log_fields(own[:16])
-    )  # fmt: skip
-    return refusal

@@ -1,5 +1,6 @@
 """Fragments: a large message goes in several records, and its handler gets it once, whole and in its order."""
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -351,6 +352,26 @@ def test_a_message_is_kept_whole_or_not_at_all(far: bool, flow: int, most: int) 
         (event,) = events_of(sim, "NOT_KEPT")
         assert event["sequence"] in (1, 5, 9, 13), "the first number of a message"
         assert said == {number: number < event["sequence"] for number in range(14)}
+
+
+def test_large_messages_come_back_one_after_the_other() -> None:
+    """All of them become dead letters in one transaction. They are in memory, and besides them one row at a time: here, of ten messages."""
+    pair, count, size = Pair(), 12, 60_000
+    with pair.world(far=True, settings=settings(fragment_bytes=6_000, body_bytes=1_000_000), partitions=1) as sim:
+        sim.wire.lose = lambda out: decode(out.value or b"").prefix.to_service == "target"
+        pair.say(sim, *("x" * size for _ in range(count)))
+        sim.advance(timedelta(minutes=59))
+        letters = sim.dead_letters("source")
+        tracemalloc.start()
+        try:
+            while not letters:
+                sim.advance(timedelta(minutes=1))
+                letters = sim.dead_letters("source")
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert [(it.reason, it.fragments) for it in letters] == [("undeliverable", 11)] * count
+        assert most < 3.5 * count * size
 
 
 @pytest.mark.parametrize(("most", "not_kept"), [(150, [4]), (300, [])])
