@@ -1433,6 +1433,27 @@ MUTATIONS = (
         "tests/unit/kafka/test_refusing_queues.py::test_a_record_that_is_too_large_is_found_one_by_one",
     ),
     Mutation(
+        "619-a-limit-is-looked-at-in-the-middle-of-a-message",
+        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[550-100000-False]",
+    ),
+    Mutation(
+        "620-a-limit-counts-before-what-is-delayed-is-transmitted",
+        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[550-400-False]",
+    ),
+    Mutation(
+        "621-what-is-released-looks-at-no-limit",
+        "tests/simulation/test_pieces.py::test_a_large_message_is_kept_whole_or_not_at_all[500]",
+    ),
+    Mutation(
+        "622-what-is-kept-and-refused-counts-twice",
+        f"{_FRAGMENTS}what_a_queue_refuses_and_the_sender_keeps_is_transmitted_as_kept[300-not_kept1]",
+    ),
+    Mutation(
+        "623-what-is-kept-and-refused-is-not-marked",
+        f"{_FRAGMENTS}what_a_queue_refuses_and_the_sender_keeps_is_transmitted_as_kept[150-not_kept0]",
+    ),
+    Mutation("624-messages-come-back-all-at-once", f"{_FRAGMENTS}large_messages_come_back_one_after_the_other"),
+    Mutation(
         "586-a-redrive-goes-through-the-brake",
         "tests/simulation/test_brake.py::test_of_many_that_an_operator_gives_back_at_once_the_brake_lets_one_through",
     ),
