@@ -1434,11 +1434,11 @@ MUTATIONS = (
     ),
     Mutation(
         "619-a-limit-is-looked-at-in-the-middle-of-a-message",
-        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[550-100000-False]",
+        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[False-550-100000]",
     ),
     Mutation(
         "620-a-limit-counts-before-what-is-delayed-is-transmitted",
-        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[550-400-False]",
+        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[False-200-400]",
     ),
     Mutation(
         "621-what-is-released-looks-at-no-limit",
