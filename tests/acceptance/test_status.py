@@ -182,6 +182,27 @@ def test_the_line_of_a_service_and_the_next_command(model: Model, tmp_path: Path
     assert (first["held"], first["queues_off"]) == (0, 0)
 
 
+def test_a_service_that_nobody_runs_needs_a_person_as_soon_as_a_record_waits(kafka: Kafka, tmp_path: Path) -> None:
+    """It never ran, so it has no dialog yet: the read model alone would say that all is well."""
+    apply(kafka, [asker.declaration(), fragile.declaration()], 2, 1)
+    terminal = Terminal(kafka, tmp_path)
+    code, told = terminal("status")
+    assert (code, [it["partitions_without_owner"] for it in told["services"]]) == (0, [2, 2]), "nobody waits for them"
+    with Running(kafka, tmp_path, "fragile:asker"), Client(asker, kafka) as client:
+        with client.begin_dialog("fragile", SUMS) as dialog:
+            dialog.send(Entry(text="1"))
+        told = until(lambda: found[1] if (found := terminal("status"))[0] == 1 else None, "status tells it", 60)
+        (asks, down) = told["services"]
+        assert (asks["cause"], asks["partitions_without_owner"]) == ("", 0)
+        assert (down["open"], down["partitions_without_owner"], down["records_without_owner"]) == (0, 2, 1)
+        assert down["cause"] == "no worker has any partition, 1 record waits there: start the service"
+        code, why = terminal(*down["next"].split()[1:])
+        assert (code, [it["cause"] for it in why["causes"]]) == (1, ["no-owner"])
+        assert terminal(*why["next"].split()[1:])[0] == 0
+        with Running(kafka, tmp_path, "fragile:fragile"):
+            until(lambda: terminal("status")[0] == 0, "it runs", 60)
+
+
 def test_a_namespace_that_nobody_has_made(kafka: Kafka, tmp_path: Path) -> None:
     code, told = Terminal(kafka, tmp_path)("status")
     assert (code, "conversations apply" in told["error"]) == (2, True)

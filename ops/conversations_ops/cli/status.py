@@ -35,6 +35,7 @@ from conversations_ops.read_model.services import service_names
 from conversations_ops.read_model.status import Status, cause, mending, next_command, plain, plain_stall, statuses
 from conversations_ops.why.cause import Clock
 from conversations_ops.why.routes import Reach, Route, condition, counted_most, routes_of, with_stalls
+from conversations_ops.why.unowned import unowned_partitions, with_unowned
 
 app = typer.Typer()
 EVERY = 2.0
@@ -54,6 +55,8 @@ class _Look(NamedTuple):
     """Why it cannot be looked at; None if it can."""
     without_routes: str = ""
     """Why its routes cannot be looked at; empty if they can."""
+    without_owners: str = ""
+    """Why it is not known which partitions have an owner; empty if it is."""
 
     @property
     def needs_person(self) -> bool:
@@ -73,7 +76,7 @@ def status(
 ) -> None:
     """Show each service in one line: its queue, its dialogs, what waits, and the first cause.
 
-    OPEN counts sides of dialogs, PENDING sent envelopes that the peer has not acknowledged, PARKED failed messages with the records behind
+    FIRST CAUSE also says whether no worker runs while dialogs are open or records wait. OPEN counts sides of dialogs, PENDING sent envelopes that the peer has not acknowledged, PARKED failed messages with the records behind
     them. HELD counts failed messages that wait for your decision, LETTERS open dead letters of dialogs that are over.
 
     A second table has the routes to other clusters: the partitions with a forwarder, what is not acknowledged, when it is tried again, and whether
@@ -140,12 +143,16 @@ def _look(kafka: Kafka, others: Mapping[str, There]) -> list[_Look]:
 
 
 def _look_at(cluster: str, kafka: Kafka, file: File, reach: Reach) -> _Look:
-    services = statuses(file)
+    look = _Look(cluster, statuses(file))
+    try:
+        look = look._replace(services=with_unowned(look.services, unowned_partitions(kafka, look.services)))
+    except LogError as error:  # for example, a right on the group of a service is missing
+        look = look._replace(without_owners=str(error))
     try:
         routes = routes_of(kafka, file, reach, time.time_ns() // 1_000)
     except LogError as error:  # for example, a right on the group of the forwarders is missing
-        return _Look(cluster, services, without_routes=str(error))
-    return _Look(cluster, with_stalls(services, routes), routes)
+        return look._replace(without_routes=str(error))
+    return look._replace(services=with_stalls(look.services, routes), routes=routes)
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------
@@ -163,14 +170,22 @@ def _show(context: typer.Context, found: Sequence[_Look], others: Mapping[str, T
     routes = [_plain_route(look, route, ready(look, _mend(route))) for look in found for route in look.routes]
     unread = {look.cluster: look.failure for look in found if look.failure is not None}
     hidden = {look.cluster or HERE: look.without_routes for look in found if look.without_routes}
+    ownerless = {look.cluster or HERE: look.without_owners for look in found if look.without_owners}
     person = dict.fromkeys(
         command for look in found for it in look.services if it.needs_person and (command := ready(look, next_command(it)))
     )  # fmt: skip
     text = _text(found, time.time_ns() // 1_000, several=bool(others))
     lines = [text, *unread_lines(unread)]
     lines += [one_line(f"the routes of {name} cannot be looked at: {why}") for name, why in hidden.items()]
+    lines += [one_line(f"the workers of {name} cannot be looked at: {why}") for name, why in ownerless.items()]
     lines += [one_line(f"next: {command}") for command in person]
-    data = {"services": services, "routes": routes, "unread_clusters": unread_fields(unread), "unread_routes": hidden}
+    data = {
+        "services": services,
+        "routes": routes,
+        "unread_clusters": unread_fields(unread),
+        "unread_routes": hidden,
+        "unread_workers": ownerless,
+    }
     show(data, "\n".join(lines), as_json=as_json)
 
 

@@ -59,6 +59,14 @@ class Stall(NamedTuple):
     """The time of this look."""
 
 
+class Unowned(NamedTuple):
+    """The partitions of a service that no worker has."""
+
+    partitions: int = 0
+    records: int = 0
+    """Number of records in their queue that are not read."""
+
+
 class Status(NamedTuple):
     """One service. Times are in microseconds since 1970."""
 
@@ -90,11 +98,18 @@ class Status(NamedTuple):
     """Peers whose topics cannot take envelopes now, and the number of dialogs that wait for each."""
     stalls: tuple[Stall, ...] = ()
     """The ways to other clusters that are down, while something of the service waits for them. The read model does not know them."""
+    unowned: Unowned = Unowned()
+    """The partitions without an owner. The read model does not know them."""
 
     @property
     def needs_person(self) -> bool:
         """True if something goes on only after somebody has decided or mended something."""
-        return bool(self.off or self.held or self.letters or self.stalls)
+        return bool(self.off or self.lacks_worker or self.held or self.letters or self.stalls)
+
+    @property
+    def lacks_worker(self) -> bool:
+        """True if partitions have no owner, and there is work for one."""
+        return bool(self.unowned.partitions and (self.unowned.records or self.open))
 
 
 def statuses(file: File) -> list[Status]:
@@ -169,6 +184,8 @@ def cause(it: Status, clock: Callable[[int], str], *, texts: bool = False) -> st
         where = "" if it.off == it.partitions else f" in {it.off} of {counted(it.partitions, 'partition')}"
         reason = f": {it.off_reason}" if it.off_reason else ""
         return f"queue off{where} since {clock(it.off_since)} ({it.off_why}{reason})"
+    if it.lacks_worker:
+        return without_owner(it.unowned, it.partitions)
     if it.heads:
         head = it.heads[0]
         waits = (
@@ -185,6 +202,13 @@ def cause(it: Status, clock: Callable[[int], str], *, texts: bool = False) -> st
         peer, dialogs = it.waits_for[0]
         return f"waits for {peer} ({counted(dialogs, 'dialog')})"
     return f"{counted(it.letters, 'open letter')} of dialogs that are over" if it.letters else ""
+
+
+def without_owner(it: Unowned, partitions: int) -> str:
+    """Say which partitions no worker has, in one line."""
+    which = "any partition" if it.partitions == partitions else f"{it.partitions} of {counted(partitions, 'partition')}"
+    waits = f", {counted(it.records, 'record')} {'waits' if it.records == 1 else 'wait'} there" if it.records else ""
+    return f"no worker has {which}{waits}: start the service"
 
 
 def stalled(it: Stall, clock: Callable[[int], str]) -> str:
@@ -208,6 +232,8 @@ def next_command(it: Status) -> str:
     """Return the command that shows more about the cause; empty if nothing stalls."""
     if it.off:
         return f"conversations queue show {it.service}"
+    if it.lacks_worker:
+        return f"conversations why {it.service}"
     if it.held:
         return f"conversations dead-letters list {it.service} --by exception"
     if it.heads:
@@ -233,6 +259,7 @@ def plain(it: Status, clock: Callable[[int], str]) -> Mapping[str, object]:
         "off_since": clock(it.off_since) if it.off else None, "open": it.open, "pending": it.pending, "delayed": it.delayed,
         "parked": it.parked, "held": it.held, "open_letters": it.letters, "oldest_wait": None if it.oldest is None else clock(it.oldest),
         "waits_for": [{"peer": peer, "dialogs": dialogs} for peer, dialogs in it.waits_for],
+        "partitions_without_owner": it.unowned.partitions, "records_without_owner": it.unowned.records,
         "routes_down": [plain_stall(stall, clock) for stall in it.stalls],
         "failures": [
             {

@@ -1,4 +1,4 @@
-"""The routes to other clusters for the pages. Kafka is asked beside the requests, so that no page waits for it."""
+"""The routes to other clusters, and the partitions without an owner, for the pages. Kafka is asked beside the requests, so that no page waits for it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
 from threading import Lock, Thread
+from types import MappingProxyType
 from typing import NamedTuple
 
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, LogError
 from conversations_ops.read_model.live import Live
 from conversations_ops.read_model.services import service_names
+from conversations_ops.read_model.status import Unowned, statuses
 from conversations_ops.why.routes import Route, routes_of
+from conversations_ops.why.unowned import unowned_partitions
 
 log = logging.getLogger("conversations.ops")
 OLD = 5.0
@@ -20,15 +23,17 @@ OLD = 5.0
 
 
 class Board(NamedTuple):
-    """What is known about the routes of one cluster."""
+    """What is known about the routes and the workers of one cluster."""
 
     routes: Sequence[Route] = ()
+    unowned: Mapping[str, Unowned] = MappingProxyType({})
+    """The services of which some partitions have no owner."""
     trouble: str = ""
     """Why the last look failed; empty if it did not."""
 
 
 class Boards:
-    """The routes of each cluster, as they were a few seconds ago.
+    """The routes and the workers of each cluster, as they were a few seconds ago.
 
     Args:
         lives: the read models, by the names of the clusters. This cluster has no name.
@@ -42,7 +47,7 @@ class Boards:
         self._lock = Lock()
 
     def of(self, cluster: str) -> Board | None:
-        """Return what is known about the routes of a cluster; None before the first look. If it is old, a look begins."""
+        """Return what is known about the routes and the workers of a cluster; None before the first look. If it is old, a look begins."""
         now = time.monotonic()
         with self._lock:
             begin = cluster not in self._looking and now - self._asked.get(cluster, -OLD) >= OLD
@@ -58,16 +63,19 @@ class Boards:
         before = self._known.get(cluster, Board())
         try:
             with live.file() as file:
+                unowned = unowned_partitions(live.kafka, statuses(file))
+                before = before._replace(unowned=unowned)
                 found = Board(
                     routes_of(
                         live.kafka, file, lambda name, peers: self._reach(cluster, name, peers), time.time_ns() // 1_000
-                    )
+                    ),
+                    unowned,
                 )
         except (LogError, DeclarationError) as error:
             found = before._replace(trouble=str(error))
         except Exception as error:
             found = before._replace(trouble=type(error).__name__)
-            log.exception("the routes of the cluster %s cannot be looked at", cluster or "here")
+            log.exception("the routes and workers of the cluster %s cannot be looked at", cluster or "here")
         with self._lock:
             self._known[cluster] = found
             self._asked[cluster] = time.monotonic()

@@ -133,7 +133,7 @@ class Desk:
         others: Mapping[str, Live] | None = None,
     ) -> None:
         self.kafka, self.live, self.others = kafka, live, others or {}
-        self.routes = Boards({"": live, **self.others})
+        self.boards = Boards({"": live, **self.others})
         self.users, self.links = users, links
         self.redrives = redrives
         self.sessions, self.pauses = Sessions(lengths), Pauses(lengths)

@@ -56,7 +56,8 @@ TABLE: Mapping[str, Meaning] = {
         f"conversations queue on SERVICE {REASON}", Mends.COMMAND,
     ),
     "no-owner": Meaning(
-        "no worker has the partition, at this side or at the peer. Start the service, then ask again", "conversations why SERVICE", Mends.PERSON
+        "no worker has the partition, at this side or at the peer. Start the service. For a service, the command is the one that shows "
+        "what waits there", "conversations why SERVICE", Mends.PERSON
     ),
     "no-forwarder": Meaning(
         "the peer lives on another cluster, and no forwarder carries the messages there. Start one, with the login for the other cluster",

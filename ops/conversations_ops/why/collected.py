@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from conversations.config import Kafka
-from conversations.errors import LogError
 from conversations.kafka.acls import ANYBODY, writers
 from conversations.kafka.catalog import read_catalog
-from conversations.kafka.follow import Follower
 from conversations.kafka.log_times import open_transactions
-from conversations.kafka.offsets import extents_of, positions_of, since
+from conversations.kafka.offsets import since
 from conversations.kafka.ownership import owned_partitions
 from conversations.protocol.events import PartitionSetAside
 from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations_ops.operate.dialogs import Side, not_known
 from conversations_ops.operate.open_transactions import LONG
-from conversations_ops.operate.state import PATIENCE
 from conversations_ops.read_model.dialogs import both_sides
 from conversations_ops.read_model.events import Wanted, events
 from conversations_ops.read_model.file import File
@@ -30,10 +25,11 @@ from conversations_ops.read_model.letters import letters_of
 from conversations_ops.read_model.queues import queues
 from conversations_ops.read_model.transmissions import transmissions_of, unacknowledged
 from conversations_ops.why.facts import Facts, Unacknowledged, Way
+from conversations_ops.why.unowned import unread_records
 from conversations_ops.why.ways import ways_to
 
 MOST = 10_000
-"""Number of unread records after which the count ends."""
+"""Number of events of a service that are read."""
 
 
 def facts_of(kafka: Kafka, file: File, conversation: bytes) -> Facts:
@@ -146,7 +142,9 @@ def _facts(kafka: Kafka, file: File, names: Sequence[str], **of_dialog: Any) -> 
         kafka,
         queues=places,
         owned={service: owned_partitions(kafka, service) for service in names},
-        unread={(service, number): count for service in names for number, count in _unread(kafka, service).items()},
+        unread={
+            (service, number): count for service in names for number, count in unread_records(kafka, service).items()
+        },
         aside={place: told for service in names for place, told in _aside(kafka, file, service).items()},
         transactions={place: at for place, at in _transactions(kafka, places).items() if now - at >= LONG},
         now=now,
@@ -167,17 +165,3 @@ def _aside(kafka: Kafka, file: File, service: str) -> dict[tuple[str, int], tupl
 def _transactions(kafka: Kafka, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
     topics = {(service_topic(kafka.namespace, service, QUEUE), number): (service, number) for service, number in places}
     return {topics[place]: at for place, at in open_transactions(kafka, list(topics)).items()}
-
-
-def _unread(kafka: Kafka, service: str) -> dict[int, int]:
-    """Return how many records of each partition of a queue are not read yet, at most about ``MOST`` in all. Markers of transactions do not count."""
-    queue = service_topic(kafka.namespace, service, QUEUE)
-    extents, positions, found = extents_of(kafka, [queue]), positions_of(kafka, service), Counter[int]()
-    begin = {place: max(positions.get(place, 0), extent.first) for place, extent in extents.items()}
-    # A record that cannot be read may be the very cause that is looked for. Then the count ends before it.
-    with suppress(LogError), Follower(kafka, [queue], begin) as follower:
-        for records in follower.parts_to({place: extent.end for place, extent in extents.items()}, PATIENCE):
-            found.update(record.partition() or 0 for record in records)
-            if found.total() >= MOST:
-                break
-    return dict(found)

@@ -74,7 +74,9 @@ def _no_owner(facts: Facts, service: str, missing: Sequence[int]) -> Cause:
     unread = sum(facts.unread.get((service, it), 0) for it in missing)
     waits = f", and {wait(unread, 'record')} there" if unread else ""
     says = f"no worker of {service} has {which}{waits}: start the service"
-    return Cause("no-owner", service, says, needs_person=True, next=command("why", service))
+    # Of a dialog, the next question is about its service. Of a service, it is what waits there.
+    show = ("why", service) if facts.sides else ("queue", "show", service, "--all")
+    return Cause("no-owner", service, says, needs_person=True, next=command(*show))
 
 
 def _set_aside(service: str, partition: int, aside: tuple[int, str], clock: Clock) -> Cause:

@@ -16,13 +16,14 @@ from conversations_ops.console.times import next_try
 from conversations_ops.read_model.dialogs import Found, Page, merged
 from conversations_ops.read_model.file import File
 from conversations_ops.read_model.live import Live
-from conversations_ops.read_model.status import Heads, Status, cause, next_command, plain, stalled
+from conversations_ops.read_model.status import Heads, Status, Unowned, cause, next_command, plain, stalled
 from conversations_ops.read_model.transmissions import _ENDPOINTS, LOOKED_AT, unacknowledged
 from conversations_ops.web.boards import Boards
 from conversations_ops.web.hidden import routes_for
 from conversations_ops.web.users import Role, User
 from conversations_ops.why.facts import Way
 from conversations_ops.why.routes import Route, Waiting, _added, condition, counted_most, with_stalls
+from conversations_ops.why.unowned import with_unowned
 from conversations_ops.why.ways import _away, _lacked, _last
 from tests.support.waiting import until
 
@@ -66,6 +67,31 @@ def test_a_failed_message_of_the_service_itself_is_told_before_a_route() -> None
     assert cause(told, clock).startswith("1 dialog held: ")
     (told,) = with_stalls([status()._replace(waits_for=(("credit", 2),), letters=1)], [route(AWAY)])
     assert cause(told, clock).startswith("route to emea down"), "it is why the peer is waited for"
+
+
+def test_a_service_without_workers_needs_a_person_if_there_is_work_for_one() -> None:
+    idle = status()._replace(open=0)
+    for found, unowned, says in (
+        (status(), Unowned(2), "no worker has any partition: start the service"),
+        (idle, Unowned(2, 1), "no worker has any partition, 1 record waits there: start the service"),
+        (idle, Unowned(1, 5), "no worker has 1 of 2 partitions, 5 records wait there: start the service"),
+    ):
+        (told,) = with_unowned([found], {"loans": unowned})
+        assert (cause(told, clock), told.needs_person) == (says, True)
+        assert next_command(told) == "conversations why loans"
+        assert plain(told, clock)["partitions_without_owner"] == unowned.partitions
+        assert plain(told, clock)["records_without_owner"] == unowned.records
+    (nothing_to_do,) = with_unowned([idle], {"loans": Unowned(2)})
+    assert (cause(nothing_to_do, clock), nothing_to_do.needs_person) == ("", False)
+    assert with_unowned([status()], {"other": Unowned(2)}) == [status()]
+
+
+def test_a_missing_worker_is_told_before_what_it_would_try_again() -> None:
+    failed = status()._replace(heads=(Heads("KeyError", "Check", False, 1, NOW - 5, NOW + 5),), unowned=Unowned(2))
+    assert cause(failed, clock).startswith("no worker has any partition")
+    assert cause(failed._replace(off=2, off_why="operator"), clock).startswith("queue off"), (
+        "nobody would read it anyway"
+    )
 
 
 def test_a_route_that_is_carried_stalls_nothing() -> None:

@@ -16,6 +16,7 @@ from conversations_ops.web.hidden import routes_for, statuses_for
 from conversations_ops.web.rendering import Pages, clock, session_of
 from conversations_ops.web.users import User
 from conversations_ops.why.routes import Route, condition, counted_most, with_stalls
+from conversations_ops.why.unowned import with_unowned
 
 
 def routes(desk: Desk, pages: Pages) -> APIRouter:
@@ -39,9 +40,10 @@ def routes(desk: Desk, pages: Pages) -> APIRouter:
 def _cluster(desk: Desk, user: User, name: str, live: Live) -> dict[str, Any]:
     with live.file() as file:
         found = statuses(file)
-    board = desk.routes.of(name)
+    board = desk.boards.of(name)
     known = routes_for(user, board.routes if board is not None else ())
-    services = statuses_for(user, with_stalls(found, known))
+    unowned = with_unowned(found, board.unowned if board is not None else {})
+    services = statuses_for(user, with_stalls(unowned, known))
     return {
         "name": name, "bootstrap": live.kafka.bootstrap, "trouble": "" if board is None else board.trouble,
         "services": [{"it": it, "cause": cause(it, clock), "link": _link(it, name)} for it in services], "routes": _rows(known),
@@ -70,6 +72,7 @@ def _link(it: Status, cluster: str) -> str:
     service, at = it.service, f"&cluster={cluster}" if cluster else ""
     for number, page in (
         ("off", f"/queues?cluster={cluster}" if cluster else f"/queues/{service}"),
+        ("lacks_worker", f"/queues?cluster={cluster}" if cluster else f"/queues/{service}"),
         ("held", f"/letters?service={service}{at}"),
         ("heads", f"/retries?service={service}{at}"),
         ("stalls", "" if cluster else f"/events?name={_event(it)}"),

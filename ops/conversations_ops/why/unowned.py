@@ -1,0 +1,56 @@
+"""Partitions without an owner, and what waits there. The read model does not know them, so Kafka is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from conversations.config import Kafka
+from conversations.errors import LogError
+from conversations.kafka.follow import Follower
+from conversations.kafka.offsets import extents_of, positions_of
+from conversations.kafka.ownership import settled_partitions
+from conversations.protocol.topics import QUEUE, service_topic
+from conversations_ops.operate.state import PATIENCE
+from conversations_ops.read_model.status import Status, Unowned
+
+MOST = 10_000
+"""Number of unread records of a service after which the count ends."""
+
+
+def unowned_partitions(kafka: Kafka, found: Sequence[Status]) -> dict[str, Unowned]:
+    """Return the services of which some partitions have no owner. A service whose consumer group is changing is left out.
+
+    Raises:
+        LogError: a group or a topic cannot be read.
+    """
+    unowned: dict[str, Unowned] = {}
+    owned = settled_partitions(kafka, [it.service for it in found])
+    for it in found:
+        missing = [
+            number for number in range(it.partitions) if number not in owned.get(it.service, range(it.partitions))
+        ]
+        if missing:
+            unread = unread_records(kafka, it.service)
+            unowned[it.service] = Unowned(len(missing), sum(unread.get(number, 0) for number in missing))
+    return unowned
+
+
+def with_unowned(found: Sequence[Status], unowned: Mapping[str, Unowned]) -> list[Status]:
+    """Add to the status of each service its partitions without an owner."""
+    return [it._replace(unowned=unowned.get(it.service, Unowned())) for it in found]
+
+
+def unread_records(kafka: Kafka, service: str) -> dict[int, int]:
+    """Return how many records of each partition of a queue are not read yet, at most about ``MOST`` in all. Markers of transactions do not count."""
+    queue = service_topic(kafka.namespace, service, QUEUE)
+    extents, positions, found = extents_of(kafka, [queue]), positions_of(kafka, service), Counter[int]()
+    begin = {place: max(positions.get(place, 0), extent.first) for place, extent in extents.items()}
+    # A record that cannot be read may be the very cause that is looked for. Then the count ends before it.
+    with suppress(LogError), Follower(kafka, [queue], begin) as follower:
+        for records in follower.parts_to({place: extent.end for place, extent in extents.items()}, PATIENCE):
+            found.update(record.partition() or 0 for record in records)
+            if found.total() >= MOST:
+                break
+    return dict(found)
