@@ -305,6 +305,9 @@ S_OFF: Final = _of_service("queues_off", "partitions", "Partitions whose queue i
 S_OLDEST: Final = _of_service(
     "oldest_wait_seconds", "seconds", "Time for which the oldest failed message waits; 0 if none waits."
 )  # fmt: skip
+S_UNREAD: Final = _of_service(
+    "records_without_owner", "records", "Records of the queue that wait in partitions that no worker has, about 10,000 at most."
+)  # fmt: skip
 READ: Final = Metric(
     f"{PREFIX}read_model_offsets_total", Kind.COUNTER, Source.READ_MODEL, _SERVICE, "offsets",
     "Offsets of the state topic that the read model has passed; it begins again when the file is made anew.",

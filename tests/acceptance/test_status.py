@@ -191,8 +191,9 @@ def test_a_service_that_nobody_runs_needs_a_person_as_soon_as_a_record_waits(kaf
     with Running(kafka, tmp_path, "fragile:asker"), Client(asker, kafka) as client:
         with client.begin_dialog("fragile", SUMS) as dialog:
             dialog.send(Entry(text="1"))
-        told = until(lambda: found[1] if (found := terminal("status"))[0] == 1 else None, "status tells it", 60)
-        (asks, down) = told["services"]
+        until(lambda: terminal("status")[0] == 1, "status tells it", 60)
+        _, told = terminal("status")
+        asks, down = told["services"]
         assert (asks["cause"], asks["partitions_without_owner"]) == ("", 0)
         assert (down["open"], down["partitions_without_owner"], down["records_without_owner"]) == (0, 2, 1)
         assert down["cause"] == "no worker has any partition, 1 record waits there: start the service"

@@ -29,7 +29,7 @@ RUN_BY = {
     "README.md 6": f"{HERE}::test_the_example_of_policies_runs",
     "README.md 9": f"{HERE}::test_the_example_of_an_upgrade_runs",
     "docs/other-languages.md 1": "tests/other_languages/test_page.py::test_the_lines_of_python_put_a_service_into_the_catalog",
-    "docs/operations.md 13": f"{HERE}::test_the_example_of_logs_and_traces_runs",
+    "docs/operations.md 14": f"{HERE}::test_the_example_of_logs_and_traces_runs",
     "docs/deployment.md 2": "tests/running/test_image.py::test_the_example_of_an_image_is_right",
     "docs/sealing.md 1": "tests/unit/test_seal_keys.py::test_the_examples_of_the_page_are_keys",
     "docs/sealing.md 2": "tests/unit/test_seal_keys.py::test_the_examples_of_the_page_are_keys",
@@ -144,7 +144,7 @@ def test_the_example_of_logs_and_traces_runs() -> None:
     root = logging.getLogger()
     before = list(root.handlers)
     try:
-        names = executed(block("docs/operations.md 13"), TRACED)
+        names = executed(block("docs/operations.md 14"), TRACED)
         (added,) = [it for it in root.handlers if it not in before]
         record = logging.makeLogRecord({"msg": "said"})
         assert added.filter(record)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from conversations import metrics
 from conversations.durations import SECOND
 from conversations_ops.metrics.readings import Readings
 from conversations_ops.read_model.file import File
-from conversations_ops.read_model.status import Status, statuses
+from conversations_ops.read_model.status import Status, Unowned, statuses
 
 _FIELDS: Final = {
     metrics.S_PARTITIONS: "partitions", metrics.S_OPEN: "open", metrics.S_PENDING: "pending", metrics.S_DELAYED: "delayed",
@@ -18,8 +19,10 @@ _FIELDS: Final = {
 """Metrics whose value is a field of ``Status``."""
 
 
-def of_services(file: File) -> Readings:
+def of_services(file: File, unowned: Mapping[str, Unowned] | None = None) -> Readings:
     """Return the metrics of the services in an open file, as it was last brought up to date.
+
+    ``unowned`` has the services of which some partitions have no owner; None if that is not known.
 
     Raises:
         ReadModelFailed: the file cannot be read.
@@ -27,6 +30,8 @@ def of_services(file: File) -> Readings:
     found, now = Readings(), time.time()
     for status in statuses(file):
         _add(found, status, now)
+        if unowned is not None:
+            found.add(metrics.S_UNREAD, (status.service,), unowned.get(status.service, Unowned()).records)
     with file.explained():
         read = file.connection.execute(
             "SELECT service, total(next), min(read_at) FROM places WHERE service <> '' GROUP BY service"

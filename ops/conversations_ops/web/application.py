@@ -72,8 +72,10 @@ def application(desk: Desk, *, secure: bool = False, open_metrics: bool = False)
 
     @app.get("/metrics")
     def metrics() -> Response:
+        board = desk.boards.of("")
         with desk.live.file() as file:
-            return Response(exposition(of_services(file)), headers={"content-type": CONTENT_TYPE})
+            found = of_services(file, None if board is None else board.unowned)
+            return Response(exposition(found), headers={"content-type": CONTENT_TYPE})
 
     _explain(app, pages)
     public = (*PUBLIC, "/metrics") if open_metrics else PUBLIC

@@ -26,6 +26,7 @@ from conversations_ops.metrics.services import of_services
 from conversations_ops.metrics.workers import of_workers
 from conversations_ops.read_model.derived import _add
 from conversations_ops.read_model.file import File
+from conversations_ops.read_model.status import Unowned
 from tests.simulation.support.services import COUNTING, Add, counter
 from tests.support.metrics import Page, reports
 
@@ -213,7 +214,8 @@ def test_the_read_model_tells_its_services_and_its_age(tmp_path: Path) -> None:
                 1,
             )
             connection.execute("INSERT INTO parked VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", head)
-        found = Page(exposition(of_services(file)))
+        assert b"_without_owner" not in exposition(of_services(file)), "it is not known"
+        found = Page(exposition(of_services(file, {"shop": Unowned(1, 5)})))
     told = {it: found.total(f"conversations_service_{it}", service="shop") for it in WHAT}
     assert told == WHAT
     assert 7_200 <= found.total("conversations_service_oldest_wait_seconds") < 7_260
@@ -222,6 +224,7 @@ def test_the_read_model_tells_its_services_and_its_age(tmp_path: Path) -> None:
 
 
 WHAT = {
+    "records_without_owner": 5,
     "partitions": 2, "open_dialogs": 2, "pending_envelopes": 4, "delayed_envelopes": 2, "parked_records": 8, "held_messages": 1,
     "open_letters": 0, "queues_off": 0,
 }  # fmt: skip
