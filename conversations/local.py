@@ -23,6 +23,7 @@ from conversations.protocol.admission import unknown_service
 from conversations.protocol.contract import Contract, as_contracts
 from conversations.protocol.publications import Headers as PublicationHeaders
 from conversations.protocol.publications import Text, publication
+from conversations.protocol.release_changes import AnotherProgram
 from conversations.protocol.topics import COMMANDS
 from conversations.reader import Reader
 from conversations.service import Service, as_services
@@ -263,5 +264,15 @@ def _on_kafka(
     from conversations.kafka.admin import apply
     from conversations.kafka.connection import KafkaConnection
 
-    apply(kafka, [service.declaration() for service in services], periods=periods)
+    *others, client = services
+    try:
+        apply(kafka, [service.declaration() for service in services], periods=periods)
+    except AnotherProgram as failure:
+        if failure.service != client.name:
+            raise
+        example = f"{others[0].name}.client" if others else "my.client"
+        raise DeclarationError(
+            f"the client of another program has the name {client.name!r} on this Kafka: give this client a name of its own, for example "
+            f"local(..., name={example!r})"
+        ) from failure
     return lambda service: lambda: KafkaConnection(kafka, service, periods=periods)

@@ -9,7 +9,7 @@ changes are refused:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from conversations.errors import DeclarationError
@@ -19,6 +19,19 @@ Entry = Mapping[str, Any]
 """An entry of the catalog; see ``declarations.ServiceDeclaration.entry``."""
 HELD = "are held until a release fits them"
 WAIT = "wait for a worker of the newer release"
+_WORDS = frozenset({"default", "title", "description", "examples", "deprecated"})
+"""Keys of a field's schema that no value is checked against."""
+
+
+class AnotherProgram(DeclarationError):
+    """In the catalog, a service of this name belongs to another program: none of its contracts is a contract of this one."""
+
+    def __init__(self, service: str, contracts: Sequence[str]) -> None:
+        super().__init__(
+            f"service {service!r}: in the catalog it has other contracts ({', '.join(contracts)}), and none of this program. Two programs of one name "
+            "would share messages and state: give this service another name. If it takes the place of the other program, apply it with --replace"
+        )
+        self.service = service
 
 
 def is_another_program(before: Entry, after: Entry) -> bool:
@@ -31,17 +44,18 @@ def check_program(before: Entry, declaration: ServiceDeclaration) -> None:
     """Check that a program is the one to which a service in the catalog belongs.
 
     Raises:
-        DeclarationError: it is another program. The message says what to do.
+        AnotherProgram: it is another one.
     """
     if is_another_program(before, declaration.entry(0)):
-        raise DeclarationError(f"service {declaration.name!r}: {_another_program(before)}")
+        raise AnotherProgram(declaration.name, sorted(_contracts(before)))
 
 
 def check_release(before: Entry, declaration: ServiceDeclaration) -> None:
     """Check that a release may take the place of the release in the catalog.
 
     Raises:
-        DeclarationError: it is another program, or its state lacks a field that the state had. The message says what to do.
+        AnotherProgram: it is another program.
+        DeclarationError: its state lacks a field that the state had. The message says what to do.
     """
     check_program(before, declaration)
     gone = _lost_fields(before, declaration.entry(0))
@@ -56,14 +70,6 @@ def check_release(before: Entry, declaration: ServiceDeclaration) -> None:
 
 def _fields_named(names: list[str]) -> str:
     return f"field {names[0]}" if len(names) == 1 else f"fields {', '.join(names)}"
-
-
-def _another_program(before: Entry) -> str:
-    known = ", ".join(sorted(_contracts(before)))
-    return (
-        f"in the catalog it has other contracts ({known}), and none of this program. Two programs of one name would share messages "
-        "and state: give this service another name. If it takes the place of the other program, apply it with --replace"
-    )
 
 
 def _lost_fields(before: Entry, after: Entry) -> list[str]:
@@ -165,12 +171,17 @@ def _of_fields(name: str, version: int, old: Any, new: Any) -> Iterator[str]:
     for field in sorted(_required(new) - _required(old)):
         yield f"message type {name} needs field {field}: bodies without it {HELD}. Give it a default. {mend}"
     for field in sorted(set(fields) & set(before)):
-        if fields[field] != before[field]:
+        if _shape(fields[field]) != _shape(before[field]):
             yield f"field {field} of message type {name} has another type: bodies that do not fit {HELD}. {mend}"
     for field in sorted(_required(old) - set(fields)):
         yield f"message type {name} has no field {field} any more: peers whose release needs the field hold what this release sends"
     if old.get("$defs") != new.get("$defs"):
         yield f"a nested class of message type {name} has changed: bodies that do not fit {HELD}. {mend}"
+
+
+def _shape(schema: Any) -> Any:
+    """Return the part of a field's schema that decides which values fit."""
+    return {key: value for key, value in schema.items() if key not in _WORDS} if isinstance(schema, dict) else schema
 
 
 def _required(schema: Mapping[str, Any]) -> set[str]:
@@ -200,7 +211,7 @@ def _of_state_fields(version: int, old: Any, new: Any) -> Iterator[str]:
     for field in sorted(set(fields) - set(before)):
         yield f"the state has the new field {field}: stored state gets the default of the field"
     for field in sorted(set(fields) & set(before)):
-        if fields[field] != before[field]:
+        if _shape(fields[field]) != _shape(before[field]):
             yield f"field {field} of the state has another type: messages of groups whose stored state does not load {HELD}. {mend}"
     if old.get("$defs") != new.get("$defs"):
         yield (

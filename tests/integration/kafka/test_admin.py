@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from conversations import Contract, MessageType, Service, local
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError
 from conversations.kafka.admin import apply
@@ -18,6 +19,7 @@ from tests.integration.kafka.members import Member
 
 pytestmark = pytest.mark.kafka
 
+SELL = MessageType("Sell", "bytes")
 ORDERS = ServiceDeclaration("orders", accepts={"Ordering": {"initiator": ["Order"], "target": ["Placed"], "any": []}})
 
 
@@ -59,6 +61,20 @@ def test_a_worker_of_another_program_with_the_name_of_a_service_does_not_join(em
     more = ServiceDeclaration("orders", accepts={**ORDERS.accepts, "Selling": {"any": ["Order"]}})
     member = Member(empty, declaration=more).join()
     member.connection.close()
+
+
+def test_the_client_of_another_program_keeps_its_name(empty: Kafka) -> None:
+    """Both programs use ``local`` with its default name, and no contract of the second one is a contract of the first one."""
+    apply(empty, [ServiceDeclaration("local.client", initiates={"Ordering": {"any": ["Order"]}})], 1, 1)
+    shop = Service("shop", accepts=[Contract("Selling", sent_by_initiator=[SELL])])
+    shop.on(SELL)(lambda message, dialog: None)
+    with (
+        pytest.raises(DeclarationError, match=r"name of its own.*local\(..., name='shop.client'\)"),
+        local(shop, kafka=empty),
+    ):
+        pass
+    with local(shop, kafka=empty, name="shop.client"):
+        pass
 
 
 def test_state_that_loses_a_field_is_applied_only_on_request(empty: Kafka) -> None:

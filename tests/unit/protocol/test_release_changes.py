@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from conversations import Contract, Service, message_type
 from conversations.errors import DeclarationError
@@ -32,6 +32,15 @@ class Default(BaseModel):
     n: int
     colour: str
     currency: str = "EUR"
+
+
+@message_type("Order")
+class Other(BaseModel):
+    """Only the default differs from that of ``Default``."""
+
+    n: int
+    colour: str
+    currency: str = "USD"
 
 
 @message_type("Order")
@@ -86,6 +95,7 @@ def entry(
         (entry(Old), entry(More), ["needs field currency: bodies without it are held"]),
         (entry(Old), entry(Less), ["has no field colour any more: peers whose release needs the field hold"]),
         (entry(Old), entry(Typed), ["field n of message type Order has another type"]),
+        (entry(Default), entry(Other), []),
         (entry(Second), entry(Old), ["goes back from version 2 to 1"]),
         (entry(Old, Reminder), entry(Old), ["messages of type Reminder that are in flight"]),
         (entry(Old), entry(Old, sent=(Receipt, Reminder)), ["peers hold messages of the new type Reminder"]),
@@ -120,6 +130,12 @@ class Texts(BaseModel):
     left: str = ""
 
 
+class Full(BaseModel):
+    """Only the default differs from that of ``Stock``, and what people read."""
+
+    left: int = Field(9, description="what is left", title="rest")
+
+
 def stock(state: type[BaseModel] | type[dict[str, object]], version: int = 1) -> ServiceDeclaration:
     contract = Contract("Trade", sent_by_initiator=[Old], sent_by_target=[Receipt])
     return Service[Any]("stock", accepts=[contract], state=state, state_version=version).declaration()
@@ -131,6 +147,7 @@ def stock(state: type[BaseModel] | type[dict[str, object]], version: int = 1) ->
         (stock(Stock), stock(Stock), []),
         (stock(Stock), stock(Held), ["the state has the new field held: stored state gets the default"]),
         (stock(Stock), stock(Texts), ["field left of the state has another type"]),
+        (stock(Stock), stock(Full), []),
         (stock(Stock), stock(Renamed, 2), ["goes from version 1 to 2: at workers of the older release"]),
         (stock(Stock), stock(dict), []),
         (stock(dict), stock(Stock), []),
