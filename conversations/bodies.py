@@ -195,7 +195,7 @@ def said(error: BaseException) -> str:
     """Return the text of an exception. If ``str`` of the exception fails, return a text that names the class of the exception."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - ``__str__`` of an application's exception may raise anything
+    except BaseException:  # noqa: BLE001 - ``__str__`` of an application's exception may raise anything, also SystemExit
         return f"<{type(error).__name__}, whose text cannot be made>"
 
 

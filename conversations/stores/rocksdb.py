@@ -44,7 +44,9 @@ _META = b"\x00"
 CHECKPOINT, SAVED_AT, _TOPIC = b"\x00checkpoint", b"\x00saved-at", b"\x00topic"
 _FIRST_ROW = b"\x01"
 _LOCKED = re.compile(r"While lock file|lock hold by current process")
-_NO_ROOM = re.compile(r"No space left|Read-only file system|Permission denied|Disk quota|Too many open files")
+_NO_ROOM = re.compile(
+    r"No space left|Read-only file system|Permission denied|Disk quota|File too large|Too many open files"
+)
 """Texts of failures whose cause is the machine. The copy is not damaged."""
 
 

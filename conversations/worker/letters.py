@@ -268,8 +268,8 @@ class Letters:
         """Report the noted dialogs, in the log and by events: one event for all dialogs that broke alike, and at most one a minute."""
         for it in self._broken.due(self._context.now):
             log.warning(
-                "%d dialogs with %s broke, and no handler of %s was told; the last one is %s: %d %s (found by %s)",
-                it.dialogs, it.peer, self._context.name, it.conversation, it.code, it.why, it.by or "?",
+                "%d %s with %s broke, and no handler of %s was told; the last one is %s: %d %s (found by %s)",
+                it.dialogs, "dialog" if it.dialogs == 1 else "dialogs", it.peer, self._context.name, it.conversation, it.code, it.why, it.by or "?",
                 extra={"conversation": it.conversation, "service": self._context.name, "partition": self._number},
             )  # fmt: skip
             self.event(it)

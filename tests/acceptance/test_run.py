@@ -204,6 +204,12 @@ def test_a_stop_in_order_leaves_clean_partitions_and_runs_no_handler_twice(
         until(lambda: len(totals(tmp_path)) >= len(ids), "every dialog is counted to its end")
         run.tell(signal.SIGINT)
         assert run.ended() == (0, "")
+    with Running(kafka, tmp_path, *targets) as run:  # a terminal that closes tells the workers, too
+        run.ready()
+        for worker in (it for service in run.health()[1]["services"] for it in service["workers"]):
+            os.kill(worker["pid"], signal.SIGHUP)
+        run.tell(signal.SIGHUP)
+        assert run.ended() == (0, "")
     assert totals(tmp_path) == complete(ids)
     assert written(tmp_path, "disorder") == []
     for name in ("numbers", "echoes"):

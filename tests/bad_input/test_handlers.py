@@ -33,6 +33,13 @@ class Speechless(Exception):
     __repr__ = __str__
 
 
+class Fatal(Exception):
+    def __str__(self) -> str:
+        raise SystemExit("no words")
+
+    __repr__ = __str__
+
+
 async def _promise() -> None:
     await asyncio.sleep(0)
 
@@ -101,6 +108,7 @@ ROWS = [
 ), "conversations.errors.InvalidBody"),
     Junk("sends a dict in place of the body's class", _send({"n": 1}, type="Receipt"), "conversations.errors.InvalidBody"),
     Junk("raises an exception whose `__str__` fails", _raise(Speechless()), f"{__name__}.Speechless"),
+    Junk("raises an exception whose `__str__` raises SystemExit", _raise(Fatal()), f"{__name__}.Fatal"),
     Junk("raises an exception with a text that UTF-8 cannot encode", _raise(ValueError("\ud800")), "builtins.ValueError"),
     Junk("raises an exception with a text of a megabyte", _raise(ValueError("x" * 1_000_000)), "builtins.ValueError"),
     Junk("raises SystemExit", _raise(SystemExit(1)), "builtins.SystemExit"),

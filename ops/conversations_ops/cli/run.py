@@ -76,7 +76,7 @@ def run(
     log_json: Annotated[bool, typer.Option("--log-json", help="Log JSON objects (worker.log_format=json).")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run services until Ctrl-C or SIGTERM.
+    """Run services until Ctrl-C or SIGTERM, or until the terminal closes.
 
     TARGET is the name of a Service or of a function that returns a Service. It may also be the name of a context manager
     or a generator function, sync or async, that yields a Service. Each process enters the context manager, so it can open

@@ -23,6 +23,8 @@ log = logging.getLogger("conversations.run")
 
 PROGRAM = "conversations_ops.host"
 """Module that a worker process runs."""
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Signals that order a clean stop. A terminal that closes sends SIGHUP."""
 SILENT = 10.0
 """Seconds. A worker process that sends no report for this time is unhealthy."""
 STUCK = 60.0
@@ -279,7 +281,7 @@ class Supervisor:
         """Act on the signals that arrived. Kill the processes that did not stop in time."""
         with contextlib.suppress(BlockingIOError):
             for number in os.read(wakeup, 1024):
-                if number in {signal.SIGTERM, signal.SIGINT}:
+                if number in ENDING:
                     self._asked_to_stop()
         if self._kill_at and time.monotonic() >= self._kill_at:
             late = ", ".join(child.name for child in self.children if child.process is not None)
@@ -413,7 +415,8 @@ def _wakened(selector: selectors.BaseSelector) -> Iterator[int]:
     os.set_blocking(reads, False)
     os.set_blocking(writes, False)
     selector.register(reads, selectors.EVENT_READ)
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+    # A program that nohup started ignores SIGHUP, and goes on to do so.
+    numbers = [it for it in (*ENDING, signal.SIGCHLD) if signal.getsignal(it) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     wakeup = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
     try:

@@ -259,7 +259,8 @@ def _no_package(target: str, module: ModuleType, attribute: str) -> str:
 
 def _broken(target: str, error: Exception) -> TargetError:
     hidden = _hidden(error.name) if isinstance(error, ModuleNotFoundError) else ""
-    return TargetError(f"{target!r} cannot be imported, its code fails with {error!r}:{hidden}{_place(error)}")
+    says = f"SyntaxError: {error}" if isinstance(error, SyntaxError) else repr(error)
+    return TargetError(f"{target!r} cannot be imported, its code fails with {says}:{hidden}{_place(error)}")
 
 
 def _place(error: Exception) -> str:

@@ -238,6 +238,21 @@ def test_a_directory_that_cannot_be_used_is_no_damage(tmp_path: Path) -> None:
     assert not isinstance(refused.value, CopyDamaged)
 
 
+def test_a_limit_on_the_size_of_files_is_no_damage(tmp_path: Path) -> None:
+    """``ulimit -f``: a copy that is built anew would meet the same limit, again and again."""
+    script = (
+        "import os, resource, signal, sys; from conversations.stores.rocksdb import *\n"
+        "store = RocksStores(sys.argv[1]).open(0, 'topic')\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))\n"
+        "try: [store.apply([(b'A%d' % n, os.urandom(50_000))], n) for n in range(1, 2_000)]\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    told = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("LogError the local state ")
+    assert "File too large" in told.stdout
+
+
 class Ruined:
     """What RocksDB does once it has met damage while it puts its files together: it writes no more, and says so when it is closed."""
 

@@ -77,6 +77,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """A current directory with ``shop/kinds.py`` and ``broken.py``, first on the path."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "kinds.py").write_text(MODULE)
+    (tmp_path / "slip.py").write_text("greeting = 1\ngreeting = (\n")
     (tmp_path / "broken.py").write_text("def inner():\n    return 1 / 0\n\ninner()\n")
     (tmp_path / "needy.py").write_text("import not_installed_anywhere\n")
     (tmp_path / "clash.py").write_text("import spark_jobs.orders\n")
@@ -87,7 +88,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
-    for name in ("shop", "shop.kinds", "broken", "needy", "clash", "impossible", "single"):
+    for name in ("shop", "shop.kinds", "slip", "broken", "needy", "clash", "impossible", "single"):
         sys.modules.pop(name, None)
 
 
@@ -179,6 +180,7 @@ def test_no_loop_is_made_for_what_needs_none() -> None:
         ("shop.kinds:needs", ["without arguments", "something"]),
         ("shop.kinds:wrong", ["must yield a Service", "a string"]),
         ("broken:service", ["ZeroDivisionError", "broken.py", "line 2"]),
+        ("slip:service", ["fails with SyntaxError: ", "(slip.py, line 2)"]),
         ("needy:service", ["not_installed_anywhere", "needy.py"]),
         ("clash:service", ["spark_jobs.orders", "the package 'spark_jobs' is already loaded from"]),
     ],
