@@ -8,6 +8,7 @@ from uuid import UUID
 
 from bench import topics, wire
 from bench.contenders import our_loop
+from bench.orders import ORDER, Order
 from bench.topics import Filling
 from bench.workload import Job, Workload
 from conversations import Kafka, Service
@@ -41,7 +42,8 @@ def plain(job: Job) -> None:
 
 
 def _plain(job: Job) -> Iterator[Filling]:
-    load, body, now = job.workload, body_of(job.workload), time.time_ns() // 1_000
+    load, now = job.workload, time.time_ns() // 1_000
+    body, _ = _body_and_run(job)
     dialogs = [(key, key.decode(), partition_of(key, load.partitions)) for key in load.record_keys()]
     envelope = {
         "kind": "MESSAGE", "message_type": "Order", "contract": "Orders", "sender": our_loop.ASKING,
@@ -91,6 +93,6 @@ def dialog(key: bytes, partitions: int, now: int) -> tuple[bytes, bytes, int]:
 
 def _body_and_run(job: Job) -> tuple[bytes, bytes]:
     if job.contender.endswith("pydantic"):
-        codec = codec_of(as_message_type(our_loop.Order))
-        return codec.encode(our_loop.ORDER), codec.run
+        codec = codec_of(as_message_type(Order))
+        return codec.encode(ORDER), codec.run
     return body_of(job.workload), message_run("Order", "application/octet-stream")

@@ -9,8 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
+from bench.orders import Order, Receipt
 from bench.profiled import INLINE, Profilers
 from bench.stopwatch import Stopwatch, report
 from bench.workload import Job
@@ -34,22 +33,7 @@ With the default of the setting ``patience``, the profile would show the cost of
 """
 
 
-class Order(BaseModel):
-    number: int
-    customer: str
-    item: str
-    quantity: int
-
-
-class Receipt(BaseModel):
-    number: int
-    customer: str
-    item: str
-    quantity: int
-
-
 ORDERS = Contract("Orders", sent_by_initiator=[Order], sent_by_target=[Receipt])
-ORDER = Order(number=1_234_567, customer="customer-0001234", item="a thing of some sort", quantity=3)
 
 OPAQUE_ORDER = MessageType("Order", "bytes")
 OPAQUE = Contract("Orders", sent_by_initiator=[OPAQUE_ORDER], sent_by_target=[MessageType("Receipt", "bytes")])

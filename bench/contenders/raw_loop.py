@@ -2,7 +2,8 @@
 
 For each message: consume, Avro decode, one dictionary look-up against duplicates, Avro encode, reply. For each batch: one
 changelog record for each dialog in it, the offsets, one transaction. There is no contract, no error handling and no timer,
-and a crash would lose the dictionary: ``python -m bench.contenders.raw_loop JOB``.
+and a crash would lose the dictionary: ``python -m bench.contenders.raw_loop JOB``. With Pydantic bodies it validates each body, and answers with
+one that it makes and encodes, as a handler of ours does.
 """
 
 from __future__ import annotations
@@ -13,12 +14,22 @@ import sys
 from typing import Any
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from pydantic import TypeAdapter
 
+from bench.orders import Order, Receipt
 from bench.stopwatch import Stopwatch, report
 from bench.wire import decode, encode
 from bench.workload import Job
 
 NUMBER = struct.Struct(">q")
+ORDERS, RECEIPTS = TypeAdapter(Order).validator, TypeAdapter(Receipt).serializer
+
+
+def answer_typed(body: bytes) -> bytes:
+    """Validate the body of an order, and return the body of its receipt."""
+    order = ORDERS.validate_json(body)
+    receipt = Receipt(number=order.number, customer=order.customer, item=order.item, quantity=order.quantity)
+    return RECEIPTS.to_json(receipt)
 
 
 class Loop:
@@ -35,6 +46,7 @@ class Loop:
             **common, "transactional.id": job.space, "linger.ms": 5, "batch.size": 1_000_000, "compression.type": "lz4",
             "queue.buffering.max.messages": 1_000_000, "retry.backoff.ms": 1,
         })  # fmt: skip
+        self.answer = answer_typed if job.contender.endswith("pydantic") else None
         self.expected: dict[str, int] = {}
         self.watch = Stopwatch()
 
@@ -60,13 +72,15 @@ class Loop:
         self.producer.begin_transaction()
         touched: dict[str, int] = {}
         offsets: dict[int, int] = {}
-        expected, produce, target = self.expected, self.producer.produce, self.job.target
+        expected, produce, target, answer = self.expected, self.producer.produce, self.job.target, self.answer
         for record in records:
             envelope: dict[str, Any] = decode(record.value())  # type: ignore[arg-type]  # a record without value fails
             conversation, seq = envelope["conversation"], envelope["seq"]
             if seq != expected.get(conversation, 0):
                 continue
             expected[conversation] = touched[conversation] = seq + 1
+            if answer is not None:
+                envelope["body"] = answer(envelope["body"])
             envelope["kind"], envelope["ack"] = "REPLY", seq
             partition = record.partition() or 0
             produce(target, encode(envelope), conversation, partition)

@@ -44,6 +44,7 @@ def _ours(name: str, label: str, module: str = "our_loop") -> Contender:
 
 
 RAW = _plain("raw", "bare loop, no state store", python("raw_loop"))
+RAW_TYPED = _plain("raw_pydantic", "bare loop, Pydantic bodies", python("raw_loop"))
 QUIX = _plain("quix", "Quix Streams, exactly-once", _quix)
 STREAMS = _plain("streams", "Kafka Streams (Java), exactly-once", program.command)
 OURS = _ours("ours_rocksdict", "ours, state in RocksDB")
@@ -56,6 +57,7 @@ CONTENDERS = {
         _ours("ours_memory", "ours, state in memory"),
         OURS,
         _ours("ours_rocksdict_pure", "ours, RocksDB, the Python form", "our_pure_loop"),
+        RAW_TYPED,
         _ours("ours_memory_pydantic", "ours, memory, Pydantic bodies"),
         _ours("ours_rocksdict_pydantic", "ours, RocksDB, Pydantic bodies"),
     )

@@ -11,7 +11,7 @@ from typing import Any
 from bench import bars
 from bench.cases import Case
 from bench.children import ROOT
-from bench.contenders.roster import CONTENDERS, OURS, RAW, STREAMS
+from bench.contenders.roster import CONTENDERS, OURS, RAW, RAW_TYPED, STREAMS
 from bench.ground import Ground
 from bench.part import Found, Part, Sheet
 from bench.plan import Plan
@@ -56,7 +56,8 @@ def measure(ground: Ground) -> Found:
 def _pairs(names: list[str]) -> list[tuple[str, str]]:
     """Return the pairs to compare: each contender with each base, in runs of the same length."""
     pairs = [(name, base + name[name.index(" ") :] if " " in name else base) for name in names for base in BASES]
-    return [(name, base) for name, base in pairs if name != base and not name.startswith("raw")]
+    pairs = [(name, base) for name, base in pairs if name != base and name.partition(" ")[0] != RAW.name]
+    return [*pairs, *((name, RAW_TYPED.name) for name in names if name.endswith("pydantic") and name != RAW_TYPED.name)]
 
 
 def _ratios(outcome: Outcome, names: list[str]) -> dict[str, list[float]]:
@@ -98,7 +99,12 @@ def _sheet(found: Found, length: int) -> Sheet:
         for name, it in found["cases"].items()
         if name in names and it["late"] >= 0.005
     ]
-    return Sheet(HEADINGS, [_row(found, name) for name in fastest_first(found, names)], [medians, *late])
+    typed = [
+        f"{found['labels'][name]}: {told} of the bare loop that validates and makes the same bodies."
+        for name in names
+        if (told := _ratio(found, name, RAW_TYPED.name)) not in ("", "1")
+    ]
+    return Sheet(HEADINGS, [_row(found, name) for name in fastest_first(found, names)], [medians, *typed, *late])
 
 
 def fastest_first(found: Found, names: list[str]) -> list[str]:
