@@ -37,6 +37,8 @@ from conversations_ops.metrics.exposition import CONTENT_TYPE, exposition
 from conversations_ops.metrics.services import of_services
 from conversations_ops.read_model.file import File, path_of
 from conversations_ops.read_model.projector import current
+from conversations_ops.read_model.status import statuses
+from conversations_ops.why.unowned import unowned_partitions
 from tests.acceptance.services import counting, feeding
 from tests.acceptance.services.fragile import SUMS, Entry, asker, fragile
 from tests.acceptance.support.command_line import ROOT, Running
@@ -82,7 +84,8 @@ class Night(Terminal):
     def page(self) -> tuple[int, str, bytes]:
         """Return the metrics of the read model, as the web console serves them."""
         with File(path_of(self.kafka, self.out / "model")) as file:
-            return 200, CONTENT_TYPE, exposition(of_services(file))
+            unowned = unowned_partitions(self.kafka, statuses(file))
+            return 200, CONTENT_TYPE, exposition(of_services(file, unowned))
 
 
 @contextmanager
@@ -140,6 +143,8 @@ def test_every_alert_is_fired_by_its_cause_and_every_panel_has_data(tmp_path: Pa
                     fragiles.ended()
                     watch.fires("SupervisorGone", "")
                     watch.fires("ServiceWithoutWorker", "fragile")
+                    night.begin("1")
+                    watch.fires("RecordsWithoutOwner", "fragile")
                     assert set(re.findall(r"- alert: (\w+)", ALERTS.read_text())) - watch.fired == set()
 
 

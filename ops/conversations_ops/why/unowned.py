@@ -43,9 +43,15 @@ def with_unowned(found: Sequence[Status], unowned: Mapping[str, Unowned]) -> lis
 
 
 def unread_records(kafka: Kafka, service: str) -> dict[int, int]:
-    """Return how many records of each partition of a queue are not read yet, at most about ``MOST`` in all. Markers of transactions do not count."""
-    queue = service_topic(kafka.namespace, service, QUEUE)
-    extents, positions, found = extents_of(kafka, [queue]), positions_of(kafka, service), Counter[int]()
+    """Return how many records of each partition of a queue are not read yet, at most about ``MOST`` in all. Markers of transactions do not count.
+
+    A queue whose topic is missing has none.
+    """
+    queue, found = service_topic(kafka.namespace, service, QUEUE), Counter[int]()
+    extents = extents_of(kafka, [queue], may_lack=[queue])
+    if not extents:
+        return {}
+    positions = positions_of(kafka, service)
     begin = {place: max(positions.get(place, 0), extent.first) for place, extent in extents.items()}
     # A record that cannot be read may be the very cause that is looked for. Then the count ends before it.
     with suppress(LogError), Follower(kafka, [queue], begin) as follower:
