@@ -18,6 +18,6 @@ WHY: Mapping[str, str] = {
     letters.REFUSED: "it could not begin a dialog",
     letters.COMMAND_REFUSED: "the command was refused as a whole",
     letters.SET_ASIDE: "the record is not valid or not credible",
-    letters.UNDELIVERABLE: "the topic of the peer refuses it",
+    letters.UNDELIVERABLE: "the peer has not accepted it: its dialog was over before, or the topic of the peer refuses it",
 }
 """Why no dialog waits for a letter, by the reason of the letter."""
