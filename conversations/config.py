@@ -83,7 +83,7 @@ class Limits:
         16_000_000, Unit.BYTES, "Maximum bytes of one dialog that are held, that are delayed, and that are kept until they are acknowledged. The limit holds for each of the three. When the dialog ends, all these bytes go into one transaction.",
     )  # fmt: skip
     unacknowledged_bytes: int = setting(
-        1_000_000_000, Unit.BYTES, "Maximum bytes of unacknowledged messages that a partition keeps as rows, to send them again. At this limit, and if a dialog has `dialog_bytes` of them, further messages are sent but not kept. Between two clusters they wait with their senders instead.",
+        1_000_000_000, Unit.BYTES, "Maximum bytes of unacknowledged messages that a partition keeps as rows, to send them again. At this limit, and if a dialog has `dialog_bytes` of them, further messages are sent but not kept.",
     )  # fmt: skip
     step_bytes: int = setting(
         32_000_000, Unit.BYTES, "A step that has read this many bytes reads no further records. A step that has written this many bytes starts no further work. A transaction may have twice as many bytes as this limit, plus the records of the last item.",

@@ -71,10 +71,7 @@ class Room(Protocol):
     """Delayed bytes, by the identity of the endpoint; empty if no envelope is delayed."""
 
     def is_clogged(self, party: Party) -> bool:
-        """Return True if the party cannot send now: its destination takes nothing, and the bytes that wait for it are at a limit."""
-
-    def is_full(self, party: Party) -> bool:
-        """Return True if the party must keep what it sends to another cluster, and as much is kept already as a limit allows."""
+        """Return True if the party cannot send now, because its destination accepts no records and the delayed bytes are at a limit."""
 
     def is_stopped(self, party: Party) -> bool:
         """Return True if the destination of a party takes nothing now. If not, its delayed envelopes leave with the next steps."""
@@ -88,11 +85,7 @@ class Room(Protocol):
         """Lifetime in microseconds of dialogs whose contract sets no lifetime."""
 
     def new_party(self, opener: Party, begin: NewDialog) -> Party:
-        """Make the initiator's endpoint of a new dialog. The partition knows the endpoint only after the draft is applied.
-
-        Raises:
-            RetryLater: what is sent to the peer must be kept, and too much is kept already.
-        """
+        """Make the initiator's endpoint of a new dialog. The partition knows the endpoint only after the draft is applied."""
 
     def members(self, party: Party) -> list[Party]:
         """Return the endpoints of the party's group that are not closed. The endpoint that opened the group comes first."""
@@ -199,7 +192,7 @@ class Draft:
         data, room = codec.encode(body), self.room
         if len(data) > room.body_limit:
             raise admission.body_too_large(len(data), room.body_limit)
-        if (room.delayed or party.endpoint.far is not None) and room.is_clogged(party):
+        if room.delayed and room.is_clogged(party):
             raise RetryLater(CLOGGED, admission.clogged(party.endpoint.peer))
         if self.apart is not None:
             take_room(self.apart, party.identity, len(codec.run) + len(data))

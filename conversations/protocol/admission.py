@@ -278,8 +278,8 @@ def check_content_type(message_type: str, content_type: str, expected: str) -> N
 
 
 def clogged(service: str) -> str:
-    """Return the text for a message that cannot be accepted, because too many bytes for ``service`` are delayed or unacknowledged."""
-    return f"too many bytes wait for {service}: its queue accepts no records, or its cluster acknowledges nothing"
+    """Return the text for a message that cannot be accepted, because too many messages to ``service`` are delayed."""
+    return f"too many bytes wait to be sent to {service}, whose queue accepts no records"
 
 
 def request_lifetime(contract: Contract, wait: int, least: int) -> timedelta:

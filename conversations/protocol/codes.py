@@ -289,8 +289,8 @@ GROUP_FULL = LocalCode(
     "End dialogs of the group, or begin the dialog in another group (related=False, or another to_group).",
 )  # fmt: skip
 CLOGGED = LocalCode(
-    50008, "CLOGGED", _REFUSED, _OWNER, _OPERATORS, "Too many bytes wait for a destination that takes nothing.",
-    "Send again later. Look why the peer takes nothing: the topic of its queue, the rights, the brokers, or the route to its cluster (`conversations why`).",
+    50008, "CLOGGED", _REFUSED, _OWNER, _OPERATORS, "Too many bytes wait for a destination that accepts no records.",
+    "Send again later. Look why the peer's queue accepts no records: its topic, its rights, its brokers.",
 )  # fmt: skip
 COMMAND_MISPLACED = LocalCode(
     50009, "COMMAND_MISPLACED", _REFUSED, _OWNER, _OPERATORS, "A command came through a topic that is not for it.",

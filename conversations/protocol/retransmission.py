@@ -63,11 +63,6 @@ class Retransmission:
         self.at = now + self._wait
         return True
 
-    @property
-    def is_unanswered(self) -> bool:
-        """True if this side has transmitted again, and nothing has been acknowledged since."""
-        return self._wait > FIRST
-
     def probes(self) -> bool:
         """Return True if only the first unacknowledged envelope is transmitted now.
 

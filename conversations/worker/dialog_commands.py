@@ -164,6 +164,5 @@ def _check_send(draft: Draft, active: Active, send: Send) -> None:
     if len(send.body) > draft.room.body_limit:
         raise body_too_large(len(send.body), draft.room.body_limit)
     check_content_type(send.message_type, send.content_type, codec_of(declared).content_type)
-    room = draft.room
-    if room.is_full(active) or (room.delayed and room.is_stopped(active) and room.is_clogged(active)):
+    if draft.room.delayed and draft.room.is_stopped(active) and draft.room.is_clogged(active):
         raise LocalError(clogged(active.endpoint.peer), code=codes.CLOGGED)

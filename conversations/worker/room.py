@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from conversations.draft import CLOGGED, NewDialog, Party
+from conversations.draft import NewDialog, Party
 from conversations.errors import RetryLater
 from conversations.handlers import Side
 from conversations.protocol import admission
@@ -41,13 +41,7 @@ class Room:
         return self._partition.context.periods.lifetime
 
     def new_party(self, opener: Party, begin: NewDialog) -> Active:
-        """Make the initiator endpoint of a new dialog. Until the draft is applied, only the draft has this endpoint.
-
-        Raises:
-            RetryLater: what is sent to the peer must be kept, and too much is kept already.
-        """
-        if self._is_crowded(begin.to):
-            raise RetryLater(CLOGGED, admission.clogged(begin.to))
+        """Make the initiator endpoint of a new dialog. Until the draft is applied, only the draft has this endpoint."""
         context = self._partition.context
         with context.lock:
             conversation = context.new_conversation()
@@ -75,33 +69,9 @@ class Room:
         """Return True if too many bytes wait for a party's destination. Then this party may send no messages until fewer bytes wait."""
         partition, own = self._partition, party.identity
         context, delayed = partition.context, partition.waiting.delayed
-        if self.is_full(party):
-            return True
         if self.is_stopped(party) and delayed.of.get(own, 0) >= context.settings.limits.dialog_bytes:
             return True
         return (own in delayed.of or self.is_stopped(party)) and delayed.bytes >= context.settings.limits.delayed_bytes
-
-    def is_full(self, party: Party) -> bool:
-        """Return True if a party must keep what it sends to another cluster, and as much is kept already as a limit allows.
-
-        The limit of a dialog holds from the time when its peer acknowledges nothing although this side transmits again.
-        """
-        partition, far = self._partition, party.endpoint.far
-        if far is None:
-            return party.endpoint.next_out == 0 and self._is_crowded(party.endpoint.peer)
-        if self._is_crowded(party.endpoint.peer):
-            return True
-        with partition.context.lock:
-            kept = partition.unacknowledged.size_of(_active(party))
-        return far.is_unanswered and kept >= partition.context.settings.limits.dialog_bytes
-
-    def _is_crowded(self, service: str) -> bool:
-        """Return True if what is sent to a service must be kept, and the partition keeps as much as its limit allows."""
-        context, kept = self._partition.context, self._partition.unacknowledged.bytes
-        if kept < context.settings.limits.unacknowledged_bytes:
-            return False
-        with context.lock:
-            return context.destinations.may_lose(service)
 
     def is_stopped(self, party: Party) -> bool:
         """Return True if a party's destination takes nothing now. If not, its delayed envelopes leave with the next steps."""

@@ -67,16 +67,14 @@ class Unacknowledged:
     # -- sending ------------------------------------------------------------------------------------------
 
     def make_room(self, active: Active, number: int, size: int) -> None:
-        """Let the dialog stop keeping its envelopes, if a message of ``size`` bytes would exceed a limit. Between two clusters, everything is kept.
+        """Let the dialog stop keeping its envelopes, if a message of ``size`` bytes would exceed a limit.
 
         ``number`` is its first number. The message is transmitted now: all before it is transmitted, so that each message is kept whole or not at
         all.
         """
-        if active.endpoint.far is not None:
-            return  # what is not kept may be lost there; the senders wait instead (``Room.is_clogged``)
         limits, kept = self._context.settings.limits, self._sent(active).bytes
-        # Of a message in fragments, one fragment counts, so that any message can be kept.
-        counted = kept + min(size, limits.fragment_bytes)
+        # Between two clusters, what is not kept may be lost. Of a message in fragments, one fragment counts, so that any message can be kept.
+        counted = 0 if active.endpoint.far is not None else kept + min(size, limits.fragment_bytes)
         if counted <= limits.dialog_bytes and self.bytes + size <= limits.unacknowledged_bytes:
             return
         active.endpoint.keep_sent(False)
@@ -99,10 +97,6 @@ class Unacknowledged:
             self._write(active, sent)
         sent.add(number, tail, until)
         self.bytes += len(tail)
-
-    def size_of(self, active: Active) -> int:
-        """Return the bytes that are kept of a dialog."""
-        return self._sent(active).bytes
 
     def keeps(self, active: Active, number: int) -> bool:
         """Return True if the envelope with a number, which is not acknowledged, is kept."""

@@ -1434,11 +1434,11 @@ MUTATIONS = (
     ),
     Mutation(
         "619-a-limit-is-looked-at-in-the-middle-of-a-message",
-        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[550-100000]",
+        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[False-550-100000]",
     ),
     Mutation(
         "620-a-limit-counts-before-what-is-delayed-is-transmitted",
-        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[200-400]",
+        f"{_FRAGMENTS}a_message_is_kept_whole_or_not_at_all[False-200-400]",
     ),
     Mutation(
         "621-what-is-released-looks-at-no-limit",
@@ -1451,26 +1451,6 @@ MUTATIONS = (
     Mutation(
         "623-what-is-kept-and-refused-is-not-marked",
         f"{_FRAGMENTS}what_a_queue_refuses_and_the_sender_keeps_is_transmitted_as_kept[150-not_kept0]",
-    ),
-    Mutation(
-        "625-a-far-dialog-stops-keeping",
-        "tests/simulation/test_two_clusters.py::test_a_client_waits_for_a_cluster_that_does_not_answer_if_much_is_kept_for_it[dialog_bytes-3]",
-    ),
-    Mutation(
-        "626-a-full-dialog-sends-on-to-a-silent-cluster",
-        "tests/simulation/test_two_clusters.py::test_a_client_waits_for_a_cluster_that_does_not_answer_if_much_is_kept_for_it[dialog_bytes-3]",
-    ),
-    Mutation(
-        "627-a-new-dialog-begins-above-the-limit",
-        "tests/simulation/test_two_clusters.py::test_a_client_waits_for_a_cluster_that_does_not_answer_if_much_is_kept_for_it[unacknowledged_bytes-2]",
-    ),
-    Mutation(
-        "628-a-handler-sends-on-to-a-silent-cluster",
-        "tests/simulation/test_two_clusters.py::test_a_handler_waits_for_a_cluster_that_does_not_answer_if_much_is_kept_for_it",
-    ),
-    Mutation(
-        "629-a-slow-cluster-counts-as-silent",
-        "tests/simulation/test_two_clusters.py::test_a_client_waits_for_a_cluster_that_does_not_answer_if_much_is_kept_for_it[dialog_bytes-3]",
     ),
     Mutation("624-messages-come-back-all-at-once", f"{_FRAGMENTS}large_messages_come_back_one_after_the_other"),
     Mutation(

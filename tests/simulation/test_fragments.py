@@ -326,22 +326,28 @@ def test_a_message_that_the_peer_took_only_in_part_is_pending_as_a_whole(monkeyp
 
 
 @pytest.mark.parametrize("flow", [FLOW, 100_000])
-@pytest.mark.parametrize("most", range(150, 850, 50))
-def test_a_message_is_kept_whole_or_not_at_all(flow: int, most: int) -> None:
+@pytest.mark.parametrize(
+    ("far", "most"), [(far, most) for far in (False, True) for most in range(350 if far else 150, 850, 50)]
+)
+def test_a_message_is_kept_whole_or_not_at_all(far: bool, flow: int, most: int) -> None:
     """A limit may be reached while fragments of the message before are still to be transmitted, or in the middle of a message."""
     pair = Pair(resend="by-hand")
-    with pair.world(settings=settings(flow_bytes=flow, dialog_bytes=most), partitions=1) as sim:
+    limits = {"flow_bytes": flow, "unacknowledged_bytes" if far else "dialog_bytes": most}
+    with pair.world(far=far, settings=settings(**limits), partitions=1) as sim:
         said: dict[int, bool] = {}
 
         def stop(out: Out) -> bool:
-            is_said = out.topic.endswith(".target.queue")
+            is_said = out.topic.endswith((".target.queue", ".transmission"))
             envelope = decode(out.value or b"") if is_said else None
             if envelope is None or envelope.kind is not Kind.MESSAGE or envelope.prefix.to_service != "target":
                 return False
             said.setdefault(envelope.seq, envelope.prefix.resends)
             return True
 
-        sim.broker.stop = stop
+        if far:
+            sim.wire.lose = stop
+        else:
+            sim.broker.stop = stop
         pair.say(sim, "a", LONG, LONG + "2", LONG + "3", "b")
         sim.run()
         (event,) = events_of(sim, "NOT_KEPT")

@@ -5,21 +5,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
-from conversations import Contract, Dialog, PoisonPolicy, Service
-from conversations.config import Kafka, Limits, WorkerSettings
+from conversations.config import Kafka
 from conversations.durations import SECOND
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Out
-from conversations.protocol import codes
 from conversations.protocol.envelope import HEADER_NAME, Kind, decode, encode, header_of, tail_start
 from conversations.protocol.integrity import CRC, checksum
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
-from tests.simulation.support.records import events_of, queued
-from tests.simulation.support.services import ECHO, NOTICES, Heard, Say
+from tests.simulation.support.records import queued
 from tests.simulation.support.two_clusters import TALK, Both, Word, begin
 
 
@@ -228,70 +223,3 @@ def test_an_unreachable_peer_is_no_error_until_the_lifetime_ends() -> None:
         assert both.errors == []
         sim.advance(timedelta(minutes=2))
         assert both.errors == [-8489]
-
-
-def clogged(**limits: int) -> WorkerSettings:
-    return WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(**limits))
-
-
-@pytest.mark.parametrize(("limit", "taken"), [("dialog_bytes", 3), ("unacknowledged_bytes", 2)])
-def test_a_client_waits_for_a_cluster_that_does_not_answer_if_much_is_kept_for_it(limit: str, taken: int) -> None:
-    """Until the first retransmission is in vain, the cluster may just be slow. After that, the limits of what is kept hold, and nothing is sent unkept."""
-    there = Service("there", accepts=[NOTICES])
-    heard: list[str] = []
-    there.on(Heard)(lambda body, dialog: heard.append(body.text[:1]))
-    with Simulation(there, far=["there"], settings=clogged(**{limit: 10_000}), partitions=1) as sim:
-        web = sim.peer("web").begin_dialog("there", NOTICES)
-        lost(sim, "there")
-        for number in range(taken):
-            web.send(Heard(text=f"{number}" * 8_000))
-            sim.run()
-        assert sim.dead_letters("web") == []
-        sim.advance(timedelta(seconds=5))
-        web.send(Heard(text="x"))
-        sim.run()
-        assert [(it.reason, it.code) for it in sim.dead_letters("web")] == [("command-refused", codes.CLOGGED.number)]
-        if limit == "unacknowledged_bytes":
-            sim.peer("web").begin_dialog("there", NOTICES).send(Heard(text="y"))
-            sim.run()
-            assert len(sim.dead_letters("web")) == 2, "a new dialog would be kept, too"
-        sim.wire.lose = lambda _: False
-        sim.advance(timedelta(seconds=70))
-        web.send(Heard(text="z"))
-        sim.advance(timedelta(seconds=5))
-        assert heard == [*map(str, range(taken)), "z"]
-        assert events_of(sim, "NOT_KEPT") == []
-
-
-def test_a_handler_waits_for_a_cluster_that_does_not_answer_if_much_is_kept_for_it() -> None:
-    """It runs again later, and its messages come in order."""
-    talk = Contract("Talk", sent_by_initiator=[Word], lifetime=timedelta(hours=9))
-    here = Service("here", initiates=[talk], accepts=[ECHO], poison=[PoisonPolicy(delays=[])])
-    there = Service("there", accepts=[talk])
-    heard: list[str] = []
-
-    @here.on(Say)
-    def carry(body: Say, dialog: Dialog[Any]) -> None:
-        others = dialog.group.dialogs(talk)
-        (others[0] if others else dialog.group.begin_dialog("there", talk)).send(Word(text=body.text * 8_000))
-
-    @there.on(Word)
-    def hear(body: Word, dialog: Dialog[Any]) -> None:
-        heard.append(body.text[:1])
-
-    with Simulation(here, there, far=["there"], settings=clogged(dialog_bytes=10_000), partitions=1) as sim:
-        web = sim.peer("web").begin_dialog("here", ECHO)
-        lost(sim, "there")
-        for text in ("1", "2"):
-            web.send(Say(text=text))
-            sim.run()
-        sim.advance(timedelta(seconds=5))
-        for text in ("3", "4"):
-            web.send(Say(text=text))
-        sim.advance(timedelta(hours=1))
-        kept = sim.worker("here").partitions[0].unacknowledged.bytes
-        assert 16_000 < kept < 17_000, "the first two, although two more were sent"
-        sim.wire.lose = lambda _: False
-        sim.advance(timedelta(minutes=5))
-        assert heard == ["1", "2", "3", "4"]
-        assert (sim.dead_letters("here"), events_of(sim, "NOT_KEPT")) == ([], [])
