@@ -341,7 +341,7 @@ class Transmission:
         else:
             value = encode(replace(envelope, prefix=said))
         start = len(prefix)
-        if endpoint.resends and numbered and not is_kept:
+        if numbered and (endpoint.resends or is_kept):  # what is kept counts once, and its retransmission must begin
             self.unacknowledged.keep(active, envelope.seq, value[start:], last_number(envelope))
         self._produce(active.way, kept.key, value, kept.header)
 

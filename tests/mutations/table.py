@@ -1452,6 +1452,10 @@ MUTATIONS = (
         "623-what-is-kept-and-refused-is-not-marked",
         f"{_FRAGMENTS}what_a_queue_refuses_and_the_sender_keeps_is_transmitted_as_kept[150-not_kept0]",
     ),
+    Mutation(
+        "625-what-is-kept-and-refused-is-never-transmitted-again",
+        "tests/simulation/test_two_clusters.py::test_what_the_transmission_topic_refused_and_the_way_lost_is_transmitted_again",
+    ),
     Mutation("624-messages-come-back-all-at-once", f"{_FRAGMENTS}large_messages_come_back_one_after_the_other"),
     Mutation(
         "586-a-redrive-goes-through-the-brake",

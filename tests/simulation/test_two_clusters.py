@@ -223,3 +223,21 @@ def test_an_unreachable_peer_is_no_error_until_the_lifetime_ends() -> None:
         assert both.errors == []
         sim.advance(timedelta(minutes=2))
         assert both.errors == [-8489]
+
+
+def test_what_the_transmission_topic_refused_and_the_way_lost_is_transmitted_again() -> None:
+    """Its dialog begins anew when the topic takes records, and is to count its waits from then on, although the message was kept before."""
+    both = Both()
+    with world(both, partitions=1) as sim:
+        begin(sim, "warm")
+        sim.advance(timedelta(seconds=5))
+        sim.broker.forbidden.add("conv.far.transmission")
+        lost(sim, "there")
+        begin(sim, "a", "last")
+        sim.run()
+        sim.broker.forbidden.clear()
+        sim.advance(timedelta(seconds=70))
+        sim.wire.lose = lambda _: False
+        sim.advance(timedelta(seconds=130))
+        assert list(both.answers.values()) == [["warm"], ["a", "last"]]
+        sim.check_invariants()
