@@ -306,7 +306,7 @@ S_OLDEST: Final = _of_service(
     "oldest_wait_seconds", "seconds", "Time for which the oldest failed message waits; 0 if none waits."
 )  # fmt: skip
 S_UNREAD: Final = _of_service(
-    "records_without_owner", "records", "Records of the queue that wait in partitions that no worker has, about 10,000 at most."
+    "records_without_owner", "records", "Records and commands that wait in partitions that no worker has, about 10,000 at most."
 )  # fmt: skip
 READ: Final = Metric(
     f"{PREFIX}read_model_offsets_total", Kind.COUNTER, Source.READ_MODEL, _SERVICE, "offsets",

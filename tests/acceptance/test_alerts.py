@@ -84,7 +84,7 @@ class Night(Terminal):
     def page(self) -> tuple[int, str, bytes]:
         """Return the metrics of the read model, as the web console serves them."""
         with File(path_of(self.kafka, self.out / "model")) as file:
-            unowned = unowned_partitions(self.kafka, statuses(file))
+            unowned = unowned_partitions(self.kafka, file, statuses(file))
             return 200, CONTENT_TYPE, exposition(of_services(file, unowned))
 
 

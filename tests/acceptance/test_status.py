@@ -188,12 +188,15 @@ def test_a_service_that_nobody_runs_needs_a_person_as_soon_as_a_record_waits(kaf
     terminal = Terminal(kafka, tmp_path)
     code, told = terminal("status")
     assert (code, [it["partitions_without_owner"] for it in told["services"]]) == (0, [2, 2]), "nobody waits for them"
-    with Running(kafka, tmp_path, "fragile:asker"), Client(asker, kafka) as client:
-        with client.begin_dialog("fragile", SUMS) as dialog:
-            dialog.send(Entry(text="1"))
-        until(lambda: terminal("status")[0] == 1, "status tells it", 60)
-        _, told = terminal("status")
+    with Client(asker, kafka) as client, client.begin_dialog("fragile", SUMS) as dialog:
+        dialog.send(Entry(text="1"))
+    code, told = terminal("status")
+    assert (code, [it["records_without_owner"] for it in told["services"]]) == (1, [1, 0]), "the command waits"
+    with Running(kafka, tmp_path, "fragile:asker"):
+        until(lambda: terminal("status")[1]["services"][1]["records_without_owner"] == 1, "status tells it", 60)
+        code, told = terminal("status")
         asks, down = told["services"]
+        assert code == 1
         assert (asks["cause"], asks["partitions_without_owner"]) == ("", 0)
         assert (down["open"], down["partitions_without_owner"], down["records_without_owner"]) == (0, 2, 1)
         assert down["cause"] == "no worker has any partition, 1 record waits there: start the service"

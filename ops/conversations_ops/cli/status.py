@@ -145,7 +145,7 @@ def _look(kafka: Kafka, others: Mapping[str, There]) -> list[_Look]:
 def _look_at(cluster: str, kafka: Kafka, file: File, reach: Reach) -> _Look:
     look = _Look(cluster, statuses(file))
     try:
-        look = look._replace(services=with_unowned(look.services, unowned_partitions(kafka, look.services)))
+        look = look._replace(services=with_unowned(look.services, unowned_partitions(kafka, file, look.services)))
     except LogError as error:  # for example, a right on the group of a service is missing
         look = look._replace(without_owners=str(error))
     try:

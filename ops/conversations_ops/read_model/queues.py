@@ -20,6 +20,13 @@ def queues(file: File, service: str) -> list[Queue]:
         ]
 
 
+def command_positions(file: File, service: str) -> dict[int, int]:
+    """Return the position of each partition of a service in its commands topic, as its row has it: all commands before it are taken."""
+    with file.explained():
+        found = file.connection.execute(_PARTITIONS, (rows.PARTITION, service, STATE))
+        return {number: partition_row(value).commands for number, value in found}
+
+
 _PARTITIONS = """
 SELECT p.partition, r.value FROM places p
 LEFT JOIN rows r ON r.service = p.service AND r.partition = p.partition AND r.key = ?

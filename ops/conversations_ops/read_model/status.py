@@ -64,7 +64,7 @@ class Unowned(NamedTuple):
 
     partitions: int = 0
     records: int = 0
-    """Number of records in their queue that are not read."""
+    """Number of records for them that are not read, in the queue and among the commands."""
 
 
 class Status(NamedTuple):

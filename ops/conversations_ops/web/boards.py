@@ -63,7 +63,7 @@ class Boards:
         before = self._known.get(cluster, Board())
         try:
             with live.file() as file:
-                unowned = unowned_partitions(live.kafka, statuses(file))
+                unowned = unowned_partitions(live.kafka, file, statuses(file))
                 before = before._replace(unowned=unowned)
                 found = Board(
                     routes_of(

@@ -143,7 +143,9 @@ def _facts(kafka: Kafka, file: File, names: Sequence[str], **of_dialog: Any) -> 
         queues=places,
         owned={service: owned_partitions(kafka, service) for service in names},
         unread={
-            (service, number): count for service in names for number, count in unread_records(kafka, service).items()
+            (service, number): count
+            for service in names
+            for number, count in unread_records(kafka, file, service).items()
         },
         aside={place: told for service in names for place, told in _aside(kafka, file, service).items()},
         transactions={place: at for place, at in _transactions(kafka, places).items() if now - at >= LONG},

@@ -11,15 +11,17 @@ from conversations.errors import LogError
 from conversations.kafka.follow import Follower
 from conversations.kafka.offsets import extents_of, positions_of
 from conversations.kafka.ownership import settled_partitions
-from conversations.protocol.topics import QUEUE, service_topic
+from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations_ops.operate.state import PATIENCE
+from conversations_ops.read_model.file import File
+from conversations_ops.read_model.queues import command_positions
 from conversations_ops.read_model.status import Status, Unowned
 
 MOST = 10_000
 """Number of unread records of a service after which the count ends."""
 
 
-def unowned_partitions(kafka: Kafka, found: Sequence[Status]) -> dict[str, Unowned]:
+def unowned_partitions(kafka: Kafka, file: File, found: Sequence[Status]) -> dict[str, Unowned]:
     """Return the services of which some partitions have no owner. A service whose consumer group is changing is left out.
 
     Raises:
@@ -32,7 +34,7 @@ def unowned_partitions(kafka: Kafka, found: Sequence[Status]) -> dict[str, Unown
             number for number in range(it.partitions) if number not in owned.get(it.service, range(it.partitions))
         ]
         if missing:
-            unread = unread_records(kafka, it.service)
+            unread = unread_records(kafka, file, it.service)
             unowned[it.service] = Unowned(len(missing), sum(unread.get(number, 0) for number in missing))
     return unowned
 
@@ -42,19 +44,21 @@ def with_unowned(found: Sequence[Status], unowned: Mapping[str, Unowned]) -> lis
     return [it._replace(unowned=unowned.get(it.service, Unowned())) for it in found]
 
 
-def unread_records(kafka: Kafka, service: str) -> dict[int, int]:
-    """Return how many records of each partition of a queue are not read yet, at most about ``MOST`` in all. Markers of transactions do not count.
+def unread_records(kafka: Kafka, file: File, service: str) -> dict[int, int]:
+    """Return how many records and commands of each partition of a service are not read yet, at most about ``MOST`` in all.
 
-    A queue whose topic is missing has none.
+    Markers of transactions do not count. A topic that is missing has none.
     """
-    queue, found = service_topic(kafka.namespace, service, QUEUE), Counter[int]()
-    extents = extents_of(kafka, [queue], may_lack=[queue])
+    queue, commands = (service_topic(kafka.namespace, service, kind) for kind in (QUEUE, COMMANDS))
+    extents, found = extents_of(kafka, [queue, commands], may_lack=[queue, commands]), Counter[int]()
     if not extents:
         return {}
-    positions = positions_of(kafka, service)
+    positions = {(commands, number): position for number, position in command_positions(file, service).items()}
+    if any(topic == queue for topic, _ in extents):
+        positions |= positions_of(kafka, service)
     begin = {place: max(positions.get(place, 0), extent.first) for place, extent in extents.items()}
     # A record that cannot be read may be the very cause that is looked for. Then the count ends before it.
-    with suppress(LogError), Follower(kafka, [queue], begin) as follower:
+    with suppress(LogError), Follower(kafka, sorted({topic for topic, _ in extents}), begin) as follower:
         for records in follower.parts_to({place: extent.end for place, extent in extents.items()}, PATIENCE):
             found.update(record.partition() or 0 for record in records)
             if found.total() >= MOST:
