@@ -134,6 +134,19 @@ class Endpoint(Acknowledging):
         if state in ASKING:
             self.fence_at = 0
 
+    def wait_until(self, at: int) -> None:
+        """Go on to wait for a missing message until ``at``: the first deadline in the row of this endpoint.
+
+        So an endpoint that leaves memory meanwhile does not begin its wait anew, again and again.
+        """
+        if self.resend_at == 0:
+            self.resend_at = at
+
+    @property
+    def waits_anew(self) -> bool:
+        """True if a wait begins anew when ``due`` is called, because the row does not have its end."""
+        return self.resend_at == 0 or (self.far is not None and self.far.at == 0)
+
     def resume(self, held: set[int], *, firing: set[str], told_of_error: bool) -> None:
         """Add the facts from rows other than the endpoint's own row.
 
@@ -156,9 +169,11 @@ class Endpoint(Acknowledging):
             return NEVER
         inbound = self.inbound
         owes_ack = inbound.next - 1 > self.told and self.state in (State.STARTED_INBOUND, State.CONVERSING)
-        if owes_ack or inbound.held or self.state in _BROKEN:
+        if owes_ack or self.state in _BROKEN:
             return 0
         soonest = min(self.timer, self.expires_at)
+        if inbound.held:
+            soonest = min(soonest, self.resend_at) if self.resend_at != NEVER else 0
         if self.far is not None:
             soonest = min(soonest, self.far.at)
         return soonest if self.named is None else min(soonest, *self.named.due.values())

@@ -456,6 +456,8 @@ def due(partition: Partition, active: Active) -> list[Task]:
             tasks.append(broken(partition, active, None, Failure(refusal.code.number, why)))
         elif lost_end and active.endpoint.state is State.ERROR:
             outbound.tell_broken(partition, active)
+    if active.endpoint.waits_anew:
+        partition.touch(active)  # so that its row has the end of the wait
     for reason in active.endpoint.due(partition.context.now):
         partition.touch(active)
         if reason is Due.ACK:

@@ -137,8 +137,11 @@ class Partition:
         if side is None:
             # Only a temporary service may have a dialog under a contract that it does not declare.
             side = unknown_side(endpoint.contract, endpoint.initiator)
+        wake = rows.wake_of(row)
         if self.context.destinations.may_lose(endpoint.peer):
-            endpoint.cross(rows.wake_of(row))
+            endpoint.cross(wake)
+        if self.progress.opened_at < wake < NEVER:
+            endpoint.wait_until(wake)  # what waited before this owner opened the partition begins its wait anew
         active.restore(endpoint, side, constant)
         retries = self.parking.retries
         endpoint.resume(

@@ -1456,6 +1456,22 @@ MUTATIONS = (
         "625-what-is-kept-and-refused-is-never-transmitted-again",
         "tests/simulation/test_two_clusters.py::test_what_the_transmission_topic_refused_and_the_way_lost_is_transmitted_again",
     ),
+    Mutation(
+        "626-a-load-begins-a-wait-anew",
+        f"{_RESEND}a_missing_message_is_asked_for_although_the_endpoint_leaves_memory[3000-False]",
+    ),
+    Mutation(
+        "627-the-end-of-a-wait-is-not-in-the-row",
+        f"{_RESEND}a_missing_message_is_asked_for_although_the_endpoint_leaves_memory[3000-True]",
+    ),
+    Mutation(
+        "628-a-wait-of-before-a-restart-has-passed",
+        f"{_RESEND}a_missing_message_is_asked_for_although_the_endpoint_leaves_memory[3000-True]",
+    ),
+    Mutation(
+        "629-a-missing-message-is-due-at-each-load",
+        f"{_RESEND}a_missing_message_is_asked_for_although_the_endpoint_leaves_memory[3000-False]",
+    ),
     Mutation("624-messages-come-back-all-at-once", f"{_FRAGMENTS}large_messages_come_back_one_after_the_other"),
     Mutation(
         "586-a-redrive-goes-through-the-brake",

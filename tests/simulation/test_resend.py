@@ -11,6 +11,7 @@ import pytest
 
 from conversations import Contract, Dialog, PeerError, PoisonPolicy, Service, Then
 from conversations.config import Limits, WorkerSettings
+from conversations.durations import SECOND
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out
 from conversations.protocol import rows
@@ -677,4 +678,33 @@ def test_delayed_messages_of_one_dialog_are_released_in_slices() -> None:
         sim.advance(timedelta(minutes=2))
         assert len(target.handled) == 400
         assert max(sizes) < 100_000
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("cached", [3_000, 1_000_000])
+def test_a_missing_message_is_asked_for_although_the_endpoint_leaves_memory(cached: int, restarts: bool) -> None:
+    """Its row has the end of the wait. If each load began the wait anew, nobody would ever ask."""
+    talk = contract("by-hand")
+    target, source = Target(talk), Source(talk)
+    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_bytes=cached))
+    with Simulation(target.service, source.service, settings=settings, partitions=2) as sim:
+        web = sim.peer("web").begin_dialog("source", source.inlet)
+        web.send(Say(text="a"))
+        sim.advance(timedelta(seconds=10))  # it is acknowledged
+        records.lose(sim, lambda to, kind, number: to == "target" and number == 1)
+        web.send(Say(text="b"))
+        sim.run()
+        records.pass_all(sim)
+        web.send(Say(text="c d"))
+        sim.run()
+        if restarts:
+            sim.clock.advance(2 * SECOND)
+            sim.crash("target")
+            sim.run()
+            asked = [it for it in records.queued(sim, "source") if it.kind is Kind.RESEND]
+            assert asked == [], "the message may be on its way, so the new owner waits first"
+        sim.advance(timedelta(seconds=10))
+        assert target.handled == ["a", "b", "c", "d"]
+        assert source.codes == []
         sim.check_invariants()

@@ -3,9 +3,13 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from random import Random
 from typing import Any
 
-from conversations.config import Kafka
+import pytest
+
+from conversations import Dialog, Service
+from conversations.config import Kafka, Limits, WorkerSettings
 from conversations.durations import SECOND
 from conversations.local import LocalClient, MemoryCommands
 from conversations.memory.connection import MemoryConnection
@@ -15,6 +19,7 @@ from conversations.protocol.integrity import CRC, checksum
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from tests.simulation.support.records import queued
+from tests.simulation.support.services import ECHO, NOTICES, Heard, Say
 from tests.simulation.support.two_clusters import TALK, Both, Word, begin
 
 
@@ -240,4 +245,39 @@ def test_what_the_transmission_topic_refused_and_the_way_lost_is_transmitted_aga
         sim.wire.lose = lambda _: False
         sim.advance(timedelta(seconds=130))
         assert list(both.answers.values()) == [["warm"], ["a", "last"]]
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5])
+@pytest.mark.parametrize("cached", [3_000, 1_000_000])
+def test_an_endpoint_that_leaves_memory_goes_on_to_wait(cached: int, seed: int) -> None:
+    """Its row has the end of the wait. If each load began the wait anew, it would end for no side: what is missing would be neither asked for nor transmitted again."""
+    there = Service("there", accepts=[ECHO])
+    here = Service("here", initiates=[ECHO], accepts=[NOTICES])
+    heard: list[str] = []
+    answers: list[str] = []
+
+    @here.on(Heard)
+    def carry(body: Heard, dialog: Dialog[Any]) -> None:
+        others = dialog.group.dialogs(ECHO)
+        (others[0] if others else dialog.group.begin_dialog("there", ECHO)).send(Say(text=body.text))
+
+    @there.on(Say)
+    def hear(body: Say, dialog: Dialog[Any]) -> None:
+        heard.append(body.text)
+        dialog.send(body)
+
+    here.on(Say)(lambda body, dialog: answers.append(body.text))
+    settings = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(cached_bytes=cached))
+    chance = Random(seed)
+    with Simulation(here, there, far=["there"], settings=settings, partitions=2) as sim:
+        web = sim.peer("web").begin_dialog("here", NOTICES)
+        sim.wire.lose = lambda out: chance.random() < 0.5
+        said = [str(number) for number in range(20)]
+        for text in said:
+            web.send(Heard(text=text))
+            sim.advance(timedelta(seconds=1))
+        sim.wire.lose = lambda _: False
+        sim.advance(timedelta(minutes=5))
+        assert heard == answers == said
         sim.check_invariants()
