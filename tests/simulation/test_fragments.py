@@ -179,16 +179,21 @@ def test_fragments_that_wait_for_the_next_step_survive_the_death_of_their_owner(
         sim.check_invariants()
 
 
+def refused_for_a_while(sim: Simulation) -> None:
+    """Begin a dialog with a long message while the queue there refuses records. Then the queue takes records again, before the next step."""
+    begin(sim, "a")
+    sim.run()
+    queue = sim.broker.topics.pop(service_topic(sim.broker.namespace, "there", QUEUE))
+    begin(sim, LONG, "last")
+    sim.run()
+    assert len(rows_of(sim, "here", rows.DELAYED)) == 5
+    sim.broker.topics[service_topic(sim.broker.namespace, "there", QUEUE)] = queue
+
+
 def test_fragments_keep_their_order_when_the_queue_refuses_the_first_of_them() -> None:
     both = Both()
     with world(both, settings=settings(flow_bytes=FLOW)) as sim:
-        begin(sim, "a")
-        sim.run()
-        queue = sim.broker.topics.pop(service_topic(sim.broker.namespace, "there", QUEUE))
-        begin(sim, LONG, "last")
-        sim.run()
-        assert len(rows_of(sim, "here", rows.DELAYED)) == 5
-        sim.broker.topics[service_topic(sim.broker.namespace, "there", QUEUE)] = queue
+        refused_for_a_while(sim)
         sim.advance(timedelta(minutes=2))
         assert sorted(both.heard.values()) == [["a"], [LONG, "last"]]
         assert fragments(sim, "there")[1:] == [(0, 0, 4), (1, 1, 4), (2, 2, 4), (3, 3, 4), (4, 0, 1)]
@@ -380,14 +385,8 @@ def test_what_a_queue_refuses_and_the_sender_keeps_is_transmitted_as_kept(most: 
     """Its bytes count already, so they do not count a second time when the queue takes records again."""
     both = Both()
     with world(both, settings=settings(dialog_bytes=most)) as sim:
-        begin(sim, "a")
-        sim.run()
-        queue = sim.broker.topics.pop(service_topic(sim.broker.namespace, "there", QUEUE))
-        begin(sim, LONG, "last")
-        sim.run()
-        assert len(rows_of(sim, "here", rows.DELAYED)) == 5
+        refused_for_a_while(sim)
         assert len(rows_of(sim, "here", rows.UNACKNOWLEDGED)) == 1, "they are kept as well"
-        sim.broker.topics[service_topic(sim.broker.namespace, "there", QUEUE)] = queue
         sim.advance(timedelta(minutes=2))
         said = [it for it in queued(sim, "there") if it.kind is Kind.MESSAGE]
         assert [it.seq for it in said] == [0, *range(5)]

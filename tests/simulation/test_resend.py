@@ -21,6 +21,7 @@ from conversations.protocol.envelope import Envelope, Kind, decode
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.ledger import Handled
+from conversations.testing.peer import PeerDialog
 from tests.simulation.support import records
 from tests.simulation.support.services import Say
 from tests.simulation.test_decisions import HOLD
@@ -392,6 +393,16 @@ def test_what_meets_the_targets_end_comes_back(word: str) -> None:
         sim.check_invariants()
 
 
+def lose_the_second(sim: Simulation, web: PeerDialog) -> None:
+    """Lose the second message of the source, and send two behind it."""
+    records.lose(sim, lambda to, kind, number: to == "target" and number == 1)
+    web.send(Say(text="b"))
+    sim.run()
+    records.pass_all(sim)
+    web.send(Say(text="c d"))
+    sim.run()
+
+
 def test_a_missing_message_is_transmitted_again() -> None:
     """RESEND: the initiator still has the row. The dialog goes on, in order."""
     talk = contract("by-hand")
@@ -400,12 +411,7 @@ def test_a_missing_message_is_transmitted_again() -> None:
         web = sim.peer("web").begin_dialog("source", source.inlet)
         web.send(Say(text="a"))
         sim.run()
-        records.lose(sim, lambda to, kind, number: to == "target" and number == 1)
-        web.send(Say(text="b"))
-        sim.run()
-        records.pass_all(sim)
-        web.send(Say(text="c d"))
-        sim.run()
+        lose_the_second(sim, web)
         sim.advance(timedelta(seconds=10))
         assert target.handled == ["a", "b", "c", "d"]
         assert source.codes == []
@@ -546,6 +552,12 @@ class Hand:
         records.post(self.sim, records.message(replace(self.prefix, resends=kept), number, "Say", body))
         self.sim.run()
 
+    def stops_keeping(self) -> None:
+        """Say three messages, the last of which is not kept."""
+        for number in (1, 2):
+            self.message(number)
+        self.message(3, kept=False)
+
     def say(self, kind: Kind, number: int = -1, code: int = 0) -> list[Envelope]:
         """Post an envelope whose sender keeps what it has sent. Return the answers."""
         before = len(records.queued(self.sim, "stranger"))
@@ -568,9 +580,7 @@ def test_a_closed_side_leaves_an_error_to_a_sender_that_still_keeps_messages() -
         hand = Hand(sim, "a")
         sim.advance(timedelta(minutes=6))
         assert target.codes == [LIFETIME.number]
-        for number in (1, 2):
-            hand.message(number)
-        hand.message(3, kept=False)
+        hand.stops_keeping()
         hand.message(1)
         (answer,) = hand.say(Kind.ERROR, 4, code=9)
         assert (answer.kind, answer.ack) == (Kind.ERROR, 0), "the dialog is over, and the sender forgets nothing"
@@ -597,9 +607,7 @@ def test_an_error_that_comes_after_the_end_of_this_side_takes_over_nothing() -> 
     target = Target(contract())
     with Simulation(target.service, partitions=1) as sim:
         hand = Hand(sim, "end")
-        for number in (1, 2):
-            hand.message(number)
-        hand.message(3, kept=False)
+        hand.stops_keeping()
         hand.say(Kind.ERROR, 4, code=9)
         sim.advance(timedelta(minutes=1))
         assert target.codes == [9]
@@ -692,12 +700,7 @@ def test_a_missing_message_is_asked_for_although_the_endpoint_leaves_memory(cach
         web = sim.peer("web").begin_dialog("source", source.inlet)
         web.send(Say(text="a"))
         sim.advance(timedelta(seconds=10))  # it is acknowledged
-        records.lose(sim, lambda to, kind, number: to == "target" and number == 1)
-        web.send(Say(text="b"))
-        sim.run()
-        records.pass_all(sim)
-        web.send(Say(text="c d"))
-        sim.run()
+        lose_the_second(sim, web)
         if restarts:
             sim.clock.advance(2 * SECOND)
             sim.crash("target")

@@ -76,8 +76,9 @@ def status(
 ) -> None:
     """Show each service in one line: its queue, its dialogs, what waits, and the first cause.
 
-    FIRST CAUSE also says whether no worker runs while dialogs are open or records wait. OPEN counts sides of dialogs, PENDING sent envelopes that the peer has not acknowledged, PARKED failed messages with the records behind
-    them. HELD counts failed messages that wait for your decision, LETTERS open dead letters of dialogs that are over.
+    OPEN counts sides of dialogs, PENDING sent envelopes that the peer has not acknowledged, PARKED failed messages with the records behind
+    them. HELD counts failed messages that wait for your decision, LETTERS open dead letters of dialogs that are over. FIRST CAUSE also says
+    whether no worker runs while dialogs are open or records wait.
 
     A second table has the routes to other clusters: the partitions with a forwarder, what is not acknowledged, when it is tried again, and whether
     it is carried. NOT CARRIED counts envelopes that are not on the other cluster yet; it is known if --cluster names that cluster.
@@ -180,12 +181,8 @@ def _show(context: typer.Context, found: Sequence[_Look], others: Mapping[str, T
     lines += [one_line(f"the workers of {name} cannot be looked at: {why}") for name, why in ownerless.items()]
     lines += [one_line(f"next: {command}") for command in person]
     data = {
-        "services": services,
-        "routes": routes,
-        "unread_clusters": unread_fields(unread),
-        "unread_routes": hidden,
-        "unread_workers": ownerless,
-    }
+        "services": services, "routes": routes, "unread_clusters": unread_fields(unread), "unread_routes": hidden, "unread_workers": ownerless,
+    }  # fmt: skip
     show(data, "\n".join(lines), as_json=as_json)
 
 

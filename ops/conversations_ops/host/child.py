@@ -159,9 +159,8 @@ def main(descriptor: int) -> int:
     log_lines.configure(spec.base, level=spec.log_level, as_json=spec.log_json)
     orders = Orders(source, grace(WorkerSettings().revocation))
     orders.listen()
-    signal.signal(
-        signal.SIGHUP, signal.SIG_IGN
-    )  # a terminal that closes sends it to all; the supervisor orders a clean stop
+    # A terminal that closes sends SIGHUP to all processes. The supervisor orders a clean stop.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGINT):
         # Call ``stop`` in another thread, because the signal may have interrupted the thread that holds the lock.
         signal.signal(number, lambda *_: threading.Thread(target=orders.stop, daemon=True).start())

@@ -25,7 +25,7 @@ from conversations_ops.read_model.letters import letters_of
 from conversations_ops.read_model.queues import queues
 from conversations_ops.read_model.transmissions import transmissions_of, unacknowledged
 from conversations_ops.why.facts import Facts, Unacknowledged, Way
-from conversations_ops.why.unowned import unread_records
+from conversations_ops.why.unread import unread_records
 from conversations_ops.why.ways import ways_to
 
 MOST = 10_000
