@@ -214,7 +214,10 @@ def play(parties: tuple[Party, Party], script: list[tuple[bool, str, int]]) -> i
 def restarted(party: Party) -> Endpoint:
     """The endpoint as the next owner reads it from its row."""
     endpoint = party.endpoint
-    again, _ = decode_endpoint(bytes(16) + bytes([endpoint.initiator]), facts(endpoint), endpoint.service)
+    row = facts(endpoint)
+    again, _ = decode_endpoint(bytes(16) + bytes([endpoint.initiator]), row, endpoint.service)
+    if 0 < wake_of(row) < NEVER:
+        again.wait_until(wake_of(row))
     again.inbound.held = set(party.held)
     return again
 

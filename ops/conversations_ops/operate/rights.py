@@ -131,6 +131,7 @@ def _operator(namespace: str, service: ServiceDeclaration, _others: Iterable[Ser
     name = service.name
     yield _catalog(namespace)
     yield _topic(service_topic(namespace, name, QUEUE), "READ", "counts the messages that are not read yet")
+    yield _topic(service_topic(namespace, name, COMMANDS), "READ", "counts the commands that are not read yet")
     yield _topic(service_topic(namespace, name, DECISIONS), "WRITE", "writes decisions")
     yield _topic(service_topic(namespace, name, STATE), "READ", "shows dialogs, queues and retries")
     yield _topic(service_topic(namespace, name, DEAD_LETTER), "READ", "shows dead letters")
