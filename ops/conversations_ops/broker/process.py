@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conversations_ops.broker import supervisor
+from conversations_ops.host import interruptible
 
 STOP_TIMEOUT = supervisor.GRACE + 5.0
 
@@ -43,21 +45,19 @@ class ServerProcess:
     @property
     def exit_code(self) -> int | None:
         """Exit code of the server; None while the server runs."""
-        return self._process.poll()
+        return interruptible.exit_code(self._process)
 
     def stop(self) -> None:
         """Stop the server cleanly, and kill it if that takes too long (10 to 15 s). Do nothing if the server has ended."""
         self._say(b"stop\n")
-        try:
-            self._process.wait(STOP_TIMEOUT)
-        except subprocess.TimeoutExpired:
+        if not interruptible.wait(self._process, STOP_TIMEOUT):
             self.kill()
 
     def kill(self) -> None:
         """Kill the server and its supervisor with SIGKILL, as in a crash. Do nothing if they have ended."""
-        if self._process.poll() is None:
+        if self.exit_code is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        interruptible.wait(self._process, math.inf)
         self._say(b"")
 
     def _say(self, word: bytes) -> None:

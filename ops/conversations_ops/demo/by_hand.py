@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from conversations.config import Kafka
 from conversations_ops.cache import VARIABLE
 from conversations_ops.demo.failing import DemoFailed
+from conversations_ops.host import interruptible
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the held flights."""
@@ -33,18 +35,16 @@ def console(kafka: Kafka, directory: Path) -> Iterator[Callable[[], None]]:
     process = subprocess.Popen(command, env={**os.environ, VARIABLE: str(directory / "cache")})
 
     def check() -> None:
-        if process.poll() is not None:
+        if interruptible.exit_code(process) is not None:
             raise DemoFailed(f"The web console has ended with code {process.returncode}")
 
     try:
         yield check
     finally:
         process.terminate()
-        try:
-            process.wait(ENDS_IN)
-        except subprocess.TimeoutExpired:
+        if not interruptible.wait(process, ENDS_IN):
             process.kill()
-            process.wait()
+            interruptible.wait(process, math.inf)
 
 
 def wait(held: Callable[[], int], checks: Sequence[Callable[[], object]]) -> None:

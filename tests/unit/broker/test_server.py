@@ -1,6 +1,8 @@
 """Settings, ports, diagnosis and the supervisor: the parts of the broker that need no broker."""
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from conversations_ops.broker.java import Java
 from conversations_ops.broker.process import ServerProcess
 from conversations_ops.broker.server import HEAP, SETTINGS, Layout, jvm, render, run_command
 from conversations_ops.broker.sockets import BELOW_EPHEMERAL, check_free, free_ports
+from conversations_ops.host import interruptible
 
 
 def test_every_listener_is_on_the_loopback_interface(tmp_path: Path) -> None:
@@ -120,6 +123,30 @@ def test_a_server_that_ends_by_itself_ends_its_supervisor_quietly(tmp_path: Path
     assert process._process.wait(20) == 7
     assert log.read_text() == ""
     process.stop()
+
+
+def test_a_server_is_stopped_although_ctrl_c_came_while_its_end_was_looked_at(tmp_path: Path) -> None:
+    """Ctrl-C interrupts ``Popen.poll`` now and then right behind its lock, which then stays taken. It is one of some thousand moments."""
+    process = ServerProcess(["sleep", "600"], tmp_path / "log", None)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        for number in range(2_000):
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, (10 + number % 400) / 1e6)
+                while process.exit_code is None:
+                    pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    process.stop()
+    assert process.exit_code == 128 + 15
+
+
+def test_a_server_whose_end_was_read_and_lost_has_ended(tmp_path: Path) -> None:
+    process = ServerProcess(["true"], tmp_path / "log", None)
+    os.waitpid(process.pid, 0)
+    process.stop()
+    assert process.exit_code == interruptible.NOT_KNOWN
 
 
 def test_a_server_process_reports_its_exit_code_and_is_stopped_and_killed_harmlessly_twice(tmp_path: Path) -> None:
