@@ -96,6 +96,8 @@ class Forwarder:
         self._left: dict[int, int] = {}
         """For each partition that is not carried for a while, the position that it had."""
         self._refusing = RefusingQueues()
+        self._positions_topic = ""
+        """The id of the topic of positions there. A cluster that was rebuilt has another one."""
         self._destinations: dict[str, _Destination | None] = {}
         """The queues of the services that the envelopes at hand are for."""
         self.report = Report(here, cluster.name)
@@ -212,17 +214,23 @@ class Forwarder:
         return topic
 
     def _look_there(self) -> None:
-        """Check that the topic of positions is there.
+        """Check that the topic of positions is there. If it is a new one, forget which queues have refused records.
+
+        The cluster is rebuilt then, and is carried everything again. Nobody transmits again what was acknowledged before, so none of it is left out.
 
         Raises:
             LogError: it is missing.
         """
         name = forwarded_topic(self._there.namespace)
         with self._admin_there.request() as client:
-            if describe_topics(client, self._there, [name])[name] is None:
-                raise LogError(
-                    f"cluster {self._cluster.name} has no topic {name!r}: add a route for the answers with 'conversations route add' there"
-                )
+            topic = describe_topics(client, self._there, [name])[name]
+        if topic is None:
+            raise LogError(
+                f"cluster {self._cluster.name} has no topic {name!r}: add a route for the answers with 'conversations route add' there"
+            )
+        if topic.id != self._positions_topic:
+            self._positions_topic = topic.id
+            self._refusing.forget()
 
     def _open(self, topic: Topic, inputs: FeedInput, carriers: dict[int, Carrier]) -> None:
         """Begin to carry the partitions that the group has assigned.

@@ -52,6 +52,12 @@ class RefusingQueues:
             self._careful.discard(queue)
             self._limits.pop(queue, None)
 
+    def forget(self) -> None:
+        """Forget all that was noted."""
+        self._until.clear()
+        self._careful.clear()
+        self._limits.clear()
+
     def takes(self, queue: str, size: int) -> bool:
         """Return True if a queue may take a record of this size."""
         limit = self._limits.get(queue)

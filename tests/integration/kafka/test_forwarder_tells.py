@@ -9,10 +9,13 @@ import pytest
 
 from conversations import Client, Kafka
 from conversations.kafka import forwarder as forwarding_module
+from conversations.kafka import refusing_queues
 from conversations.kafka.admin import add_route, apply
+from conversations.kafka.clients import make_admin
 from conversations.kafka.forwarder import Forwarder
 from conversations.kafka.ownership import forwarded_partitions
 from conversations.protocol.routes import Cluster
+from conversations.protocol.topics import QUEUE, service_topic
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.operate.events import told
 from tests.integration.kafka.test_forwarder import (
@@ -157,8 +160,14 @@ def test_idle_connections_are_closed_and_a_forwarder_goes_on(
     assert _records(there, "answerer") >= 2
 
 
-def test_a_cluster_that_is_rebuilt_empty_gets_what_the_transmission_topic_has(here: Kafka) -> None:
-    """Its service has the open dialogs again, and they go on. What it says again is dropped."""
+def test_a_cluster_that_is_rebuilt_empty_gets_what_the_transmission_topic_has(
+    here: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its service has the open dialogs again, and they go on. What it says again is dropped.
+
+    That its queue has refused records before, for example because the cluster came back without any topic, is forgotten.
+    """
+    monkeypatch.setattr(refusing_queues, "AGAIN_AFTER", 3_600.0)
     namespace = f"t{uuid4().hex[:10]}"
     with EmbeddedBroker() as broker:
         there, port = Kafka(broker.bootstrap, namespace=namespace), broker.port
@@ -168,6 +177,11 @@ def test_a_cluster_that_is_rebuilt_empty_gets_what_the_transmission_topic_has(he
             with working((service, there)), forwarding(Forwarder(there, home, here)):
                 (name,) = begin(client, 1, 4)
                 until(lambda: len(asker.answers.get(name, ())) == 5, "all is answered", 60)
+            queue, admin = service_topic(namespace, "answerer", QUEUE), make_admin(there)
+            admin.delete_topics([queue])[queue].result()
+            with client.dialog(name) as dialog:
+                dialog.send(Ask(n=5))
+            until(lambda: forwarder.carried.unknown, "the queue is missing, and what is for it is left out", 120)
             broker.stop()
             with EmbeddedBroker(port=port):
                 apply(there, [service.declaration()], 2, 1)
@@ -175,5 +189,5 @@ def test_a_cluster_that_is_rebuilt_empty_gets_what_the_transmission_topic_has(he
                 with working((service, there)), forwarding(Forwarder(there, home, here)):
                     with client.dialog(name) as dialog:
                         dialog.send(Ask(n=7))
-                    until(lambda: len(asker.answers[name]) > 5, "the dialog goes on", 120)
-    assert asker.answers == {name: [0, 1, 2, 3, 4, 7]}
+                    until(lambda: len(asker.answers[name]) > 6, "the dialog goes on", 120)
+    assert asker.answers == {name: [0, 1, 2, 3, 4, 5, 7]}
