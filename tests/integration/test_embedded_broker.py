@@ -224,12 +224,17 @@ def test_a_detached_brokers_failure_is_told_to_the_command_that_started_it(own_c
 
 
 def test_ctrl_c_ends_a_foreground_broker_without_a_traceback(own_cache: None) -> None:
-    command = [sys.executable, "-m", "conversations_ops.cli.app", "broker", "start", "--foreground", "--json"]
+    python = [sys.executable, "-X", "faulthandler"]
+    command = [*python, "-m", "conversations_ops.cli.app", "broker", "start", "--foreground", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     record = json.loads(process.stdout.readline())
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # so it writes where it stands, and the assertion shows that
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")
     assert not accepts(int(record["bootstrap"].partition(":")[2]))
     assert not Path(record["data"]).exists()

@@ -1429,6 +1429,10 @@ MUTATIONS = (
         "tests/integration/kafka/test_forwarder.py::test_a_queue_that_refuses_records_holds_up_no_other_queue[everything]",
     ),
     Mutation(
+        "630-a-rebuilt-cluster-refuses-as-the-old-one",
+        "tests/integration/kafka/test_forwarder_tells.py::test_a_cluster_that_is_rebuilt_empty_gets_what_the_transmission_topic_has",
+    ),
+    Mutation(
         "618-a-refused-batch-is-taken-for-a-record",
         "tests/unit/kafka/test_refusing_queues.py::test_a_record_that_is_too_large_is_found_one_by_one",
     ),

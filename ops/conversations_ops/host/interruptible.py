@@ -11,7 +11,7 @@ import subprocess
 import time
 
 POLL = 0.02
-NOT_KNOWN = 255
+LOST = 255
 """Exit code of a process whose end was read, and lost by an interrupt."""
 
 
@@ -21,7 +21,7 @@ def exit_code(process: subprocess.Popen[bytes]) -> int | None:
         try:
             ended, status = os.waitpid(process.pid, os.WNOHANG)
         except ChildProcessError:
-            process.returncode = NOT_KNOWN
+            process.returncode = LOST
         else:
             if ended:
                 process.returncode = os.waitstatus_to_exitcode(status)

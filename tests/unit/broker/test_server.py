@@ -146,7 +146,7 @@ def test_a_server_whose_end_was_read_and_lost_has_ended(tmp_path: Path) -> None:
     process = ServerProcess(["true"], tmp_path / "log", None)
     os.waitpid(process.pid, 0)
     process.stop()
-    assert process.exit_code == interruptible.NOT_KNOWN
+    assert process.exit_code == interruptible.LOST
 
 
 def test_a_server_process_reports_its_exit_code_and_is_stopped_and_killed_harmlessly_twice(tmp_path: Path) -> None:
