@@ -19,6 +19,7 @@ A key begins with one letter, which is the kind of its row. ``identity`` is a co
     S key                 the succession of a key of a pool: the time at which its last dialog is replaced, and the ids of its dialogs that
                           are not closed, in order
     X identity timer      the trace context in which a timer was set, for the span of its handler; only if the service traces
+    B identity            an ended dialog whose messages come back: they become dead letters over several steps (``returning``)
     P                     the partition itself
 """
 
@@ -58,7 +59,7 @@ HANDLER_SIZE = IDENTITY_SIZE + 1
 """Size of an identity and the letter of a handler without a message."""
 ENDPOINT, GROUP, HELD, DELAYED, WAITING, COMMAND = b"E", b"G", b"H", b"D", b"W", b"K"
 PARK, PARKED, RETRY = b"F", b"R", b"T"
-LETTER, UNACKNOWLEDGED, SUCCESSION, TRACE, FRAGMENT = b"L", b"U", b"S", b"X", b"N"
+LETTER, UNACKNOWLEDGED, SUCCESSION, TRACE, FRAGMENT, RETURNING = b"L", b"U", b"S", b"X", b"N", b"B"
 TIMER, ERROR, SKIPPED = b"t", b"e", b"s"
 """The letter in the key of a T row. It tells which handler without a message failed. The letter of a timer is followed by its name."""
 WITHOUT_MESSAGE = (TIMER, ERROR, SKIPPED)
@@ -367,6 +368,11 @@ class Tombstone:
     def gave_up_on(self) -> None:
         """Count a message of the peer that became a dead letter."""
         self.dead_lettered += 1
+
+    def came_back(self, returned: int, dropped: int) -> None:
+        """Count further messages of this side that became dead letters, and requests that are dropped."""
+        self.returned += returned
+        self.discarded += dropped
 
     def tell(self) -> None:
         """Note that the peer has been told that the dialog is over."""

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from conversations.errors import StateDamaged
 from conversations.ports import Record
 from conversations.scheduler import Mark
-from conversations.worker import departure, probes, routing, transmission, undelivered
+from conversations.worker import departure, probes, returns, routing, transmission, undelivered
 from conversations.worker.assignment import Assignment
 from conversations.worker.context import Context
 from conversations.worker.partition import Partition
@@ -139,6 +139,8 @@ class NextStep:
             partition.wake()
             if partition.transmission.refused:
                 undelivered.wake(partition)
+            if partition.transmission.returning:
+                returns.go_on(partition)
             if partition.input.paused:
                 departure.pace(partition)
         transmission.release_all([partition.transmission for partition in partitions.values()])

@@ -40,7 +40,7 @@ from conversations.protocol.states import State
 from conversations.protocol.times import later
 from conversations.protocol.topics import partition_of
 from conversations.tracing import headers_of
-from conversations.worker import assembly, parking, referring, undelivered
+from conversations.worker import assembly, parking, referring, returns
 from conversations.worker.active import Active, Arrival
 from conversations.worker.partition import Partition
 from conversations.worker.records import arrival_of
@@ -277,7 +277,7 @@ def remember(partition: Partition, active: Active, *, told: bool = True, replace
     endpoint = active.endpoint
     partition.touch(active)
     if endpoint.state is State.CLOSED and active.tombstone is None:
-        returned, lost_end = undelivered.give_back(partition, active, told=told)
+        returned, lost_end = returns.give_back(partition, active, told=told)
         if lost_end and told:
             tell_broken(partition, active)
         context, code = partition.context, endpoint.error.code if endpoint.error else 0

@@ -166,7 +166,8 @@ class Partition:
 
     def is_busy(self) -> bool:
         """Return True if some work is not finished. The next step continues it."""
-        return bool(self.parking.is_draining or self.work.is_busy or self.transmission.releases())
+        transmission = self.transmission
+        return bool(self.parking.is_draining or self.work.is_busy or transmission.returning or transmission.releases())
 
     def take_dirty(self) -> Iterable[Active]:
         """Return the endpoints whose rows must be written now, and clear this list."""
@@ -328,6 +329,7 @@ class Partition:
         self.unacknowledged.count_kept()
         self.successions.restore()
         self.transmission.carried.restore()
+        self.transmission.restore()
         for kind, passing in ((rows.COMMAND, self.schedule.commands), (rows.LETTER, self.schedule.letters)):
             for key, row in self.outbox.store.scan(kind):
                 passing.add(int.from_bytes(row[:8], "big"), key)

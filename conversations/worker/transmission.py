@@ -39,6 +39,7 @@ from conversations.protocol.envelope import (
 )
 from conversations.protocol.fragments import last_number
 from conversations.protocol.referred import Referred, account_of, body_of, following, refers, row_of
+from conversations.protocol.returning import Returning, decode_returning, encode_returning
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import partition_of
 from conversations.protocol.waiting_row import WaitingRow, decode_waiting, encode_waiting
@@ -81,6 +82,7 @@ class Transmission:
         "fragment_bytes",
         "pieces",
         "refused",
+        "returning",
         "successions",
         "unacknowledged",
     )
@@ -97,6 +99,8 @@ class Transmission:
         self.successions = successions
         self.refused: dict[bytes, Refusal] = {}
         """Dialogs that must be broken because an envelope is refused for good; their envelopes are delayed rows."""
+        self.returning: dict[bytes, Returning] = {}
+        """Ended dialogs whose messages become dead letters, a part in each step (``returns``). What is delayed of them is not transmitted meanwhile."""
         self.fragment_bytes = context.settings.limits.fragment_bytes
         """The limit ``fragment_bytes``, as a number that compiled code reads directly."""
         self.carried = Carried(outbox)
@@ -264,11 +268,14 @@ class Transmission:
                 if not waiting or topic in blocked or budget.is_read(until):
                     break
                 own, _ = waiting.popitem(last=False)
-                # A refused dialog is broken in its lane. A dialog that is held back waits for the dialogs before it.
-                if own in delayed.of and own not in self.refused and own not in self.successions.held_back:
+                if own in delayed.of and not self._stays(own):
                     self._release_dialog(own, until)
             if not waiting:
                 del delayed.to[topic]
+
+    def _stays(self, own: bytes) -> bool:
+        """Return True if a dialog is broken in its lane, waits for the dialogs before it, or is over and its messages come back."""
+        return own in self.refused or own in self.successions.held_back or own in self.returning
 
     def let_go(self, own: bytes) -> None:
         """Let the delayed envelopes of an endpoint go, because the endpoint is not held back any more."""
@@ -389,6 +396,25 @@ class Transmission:
     def take_refusal(self, own: bytes) -> Refusal:
         """Remove and return the reason why a dialog is given up on: the dialog is broken now, or is over already."""
         return self.refused.pop(own)
+
+    # -- back to this side ----------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Find the ended dialogs whose messages had not all come back before a restart."""
+        for key, row in self._outbox.store.scan(rows.RETURNING):
+            self.returning[key[1:]] = self._outbox.decoded(key, decode_returning, row)
+
+    def return_later(self, own: bytes, row: Returning) -> None:
+        """Note that a further part of an ended dialog's messages must come back."""
+        self.returning[own] = row
+        self._outbox.write(rows.RETURNING + own, encode_returning(row))
+
+    def has_returned(self, own: bytes, topic: str) -> None:
+        """Note that all messages of an ended dialog have come back. What else is delayed of it may go now."""
+        if self.returning.pop(own, None) is not None:
+            self._outbox.write(rows.RETURNING + own, None)
+            if own in self._waiting.delayed.of:
+                self._waiting.delayed.wait(own, topic)
 
 
 def release_all(transmissions: Iterable[Transmission]) -> None:

@@ -136,12 +136,24 @@ class Unacknowledged:
         yield from _remaining(prefix, sent.first, list(sent.fresh), number, b"")
 
     def forget(self, active: Active) -> None:
-        """Delete all rows of a dialog, and drop the envelopes of this step, because the dialog is over."""
+        """Delete all rows of a dialog, and drop the envelopes of this step, because what they have is sent again on another dialog."""
         sent = self._sent(active)
         while sent.runs:
             self._drop(active, sent)
         self.bytes -= sent.fresh_bytes
         active.end_sent()
+
+    def leave(self, active: Active) -> None:
+        """Leave the rows of a dialog to ``returns``, with the envelopes of this step, because the dialog is over."""
+        sent = self._sent(active)
+        if sent.fresh:
+            self._write(active, sent)
+        active.end_sent()
+
+    def drop_row(self, key: bytes, row: bytes) -> None:
+        """Delete a row of a dialog that is over."""
+        self._outbox.write(key, None)
+        self.bytes -= len(row)
 
     # -- inside -------------------------------------------------------------------------------------------
 

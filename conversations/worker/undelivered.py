@@ -13,10 +13,8 @@ from conversations.errors import RefusedRecord
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import decode_command
-from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.envelope import IDENTITY_AT, IDENTITY_END, Kind, decode, encode
-from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable, Undelivered
-from conversations.protocol.fences import Fence
+from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable
 from conversations.protocol.fragments import is_last, joined, last_number
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
@@ -117,6 +115,8 @@ def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
 def wake(partition: Partition) -> None:
     """Give a turn to each dialog that is given up on. If the dialog is over, only write its dead letters."""
     for own, refusal in list(partition.transmission.refused.items()):
+        if own in partition.transmission.returning:
+            continue  # its messages become dead letters already
         active = partition.find(rows.other_side(own), "", "")
         if not active.exists or active.endpoint.state is State.CLOSED:
             keep(partition, own)
@@ -192,42 +192,6 @@ def _joined(parts: list[Remaining]) -> Remaining:
     envelope = joined(last.envelope, bodies)
     bodies.clear()
     return last._replace(value=encode(envelope), envelope=envelope, pieces=count)
-
-
-def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int, bool]:
-    """Turn the messages that the peer has not accepted into dead letters of this side, because the dialog is over.
-
-    Return the number of the messages, and True if this side's END is dropped. A delayed END is dropped and counted, except one: an initiator
-    that has ended may keep envelopes that this target did not accept. The END is the last word that it waits for. ``told`` is False after a
-    cleanup, which tells the peer nothing.
-    """
-    endpoint, returned = active.endpoint, 0
-    code = endpoint.error.code if endpoint.error is not None else 0
-    topic = partition.context.destinations.topic(endpoint.peer)
-    is_uncertain = endpoint.fence is not Fence.ANSWERED
-    for it in whole(remaining(partition, active)):
-        if it.envelope.message_type == END_OF_STREAM:
-            endpoint.drop()  # it asked the peer to end a dialog that is over
-        elif it.envelope.kind is Kind.MESSAGE:
-            returned += 1
-            item = Leftover(
-                topic, partition.waiting.draw(), active.out_key, it.value, it.envelope,
-                is_uncertain=is_uncertain and not it.row.startswith(rows.DELAYED), pieces=it.pieces,
-            )  # fmt: skip
-            partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=code)
-    partition.unacknowledged.forget(active)
-    if told and not endpoint.initiator and endpoint.fence is Fence.ANSWERED:
-        forget(partition, active, Kind.MESSAGE)
-        dropped = 0
-    else:
-        dropped = forget(partition, active)
-        for _ in range(dropped):
-            endpoint.drop()
-    if returned:
-        conversation = ConversationId(uuid_text(active.identity[:16]))
-        why = "the peer did not say which of them it has accepted" if is_uncertain else "the peer has not accepted them"
-        partition.letters.event(Undelivered(conversation, returned, code, why))
-    return returned, dropped > 0
 
 
 def forget(partition: Partition, active: Active, *kinds: Kind) -> int:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from conversations.config import Limits, WorkerSettings
 from conversations.ports import Out
 from conversations.protocol import rows
 from conversations.protocol.command import (
@@ -25,6 +26,7 @@ from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import endpoints
+from conversations.worker import returns
 from tests.simulation.support import records
 from tests.simulation.support.matrix.services import CONTRACTS, services
 
@@ -108,10 +110,23 @@ class Dialog:
         return [(it.sequence, it.is_uncertain) for it in letters if it.reason == "undeliverable"]
 
 
+STEP = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Limits(step_bytes=1))
+"""Settings with which a step has room for one thing only."""
+
+
+@pytest.fixture(params=[False, True], ids=["at once", "one by one"], autouse=True)
+def one_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """True: each message that comes back needs a step of its own, and everything else of its dialog waits meanwhile."""
+    if request.param:
+        monkeypatch.setattr(returns, "PART_BYTES", 1)
+    return bool(request.param)
+
+
 @contextmanager
-def begun(*, on_error: int = PLAIN, resend: Resend = Resend.BY_HAND) -> Iterator[Dialog]:
-    """A dialog of two services. In the end the invariants must hold."""
-    with Simulation(*services(), raise_failures=False, partitions=1) as sim:
+def begun(*, on_error: int = PLAIN, resend: Resend = Resend.BY_HAND, roomy: bool = False) -> Iterator[Dialog]:
+    """A dialog of two services. In the end the invariants must hold. If ``roomy``, a step always has room for everything that is due."""
+    settings = STEP if returns.PART_BYTES == 1 and not roomy else None
+    with Simulation(*services(), raise_failures=False, partitions=1, settings=settings) as sim:
         yield Dialog(sim, on_error=on_error, resend=resend)
         sim.check_invariants()
 
@@ -162,6 +177,34 @@ def test_a_side_whose_peer_could_not_be_told_of_a_break_is_told_later() -> None:
             records.pass_all(dialog.sim)
         assert dialog.tombstones["caller"].code == -8462
         assert dialog.returned == [(1, False), (2, False)]
+
+
+def test_an_error_behind_messages_that_come_back_leaves_after_them(one_by_one: bool) -> None:
+    """The queue takes records again in the middle: the messages come back all the same, and the error reaches the peer."""
+    with begun() as dialog:
+        sim = dialog.sim
+        with dialog.away("caller"):
+            dialog.do("desk", *(dialog.line() for _ in range(4)))
+            dialog.lose()
+            dialog.do("caller", dialog.line())
+            while sim.open_dialogs() and not sim.dead_letters("desk"):
+                sim.clock.advance(1_000_000)
+                sim.worker("desk").step(0)
+            assert len(records.rows_of(sim, "desk", rows.RETURNING)) == one_by_one
+            sim.broker.forbidden.clear()
+            sim.clock.advance(60_000_000)
+            (partition,) = sim.worker("desk").partitions.values()
+            partition.context.destinations.try_again(sim.clock.now())
+            partition.context.budget.go_on()
+            partition.transmission.release(1_000_000)  # as in a step that has room left
+            sim.run()
+            assert [it.sequence for it in sim.dead_letters("desk")] == [0, 1, 2, 3]
+            assert records.rows_of(sim, "desk", rows.DELAYED) == []
+            records.pass_all(sim)
+        assert {side: (it.code, it.returned) for side, it in dialog.tombstones.items()} == {
+            "caller": (-8462, 2),
+            "desk": (-8462, 4),
+        }
 
 
 def test_an_error_that_waits_outlives_the_end_of_its_side() -> None:
@@ -255,7 +298,7 @@ def test_a_refused_message_with_an_end_behind_it_leaves_both_in_letters() -> Non
 @pytest.mark.parametrize(("on_error", "learns"), [(PLAIN, 0), (FAILING, -8462)])
 def test_a_break_in_the_step_that_tries_a_delayed_end_again_is_told(on_error: int, learns: int) -> None:
     """The row of the END is gone in this step, and comes back when the queue refuses the END again."""
-    with begun(on_error=on_error) as dialog:
+    with begun(on_error=on_error, roomy=True) as dialog:
         sim = dialog.sim
         with dialog.away("caller"):
             dialog.break_while_the_end_is_tried_again()

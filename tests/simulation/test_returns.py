@@ -1,0 +1,129 @@
+"""Much that the peer of an ended dialog has not accepted comes back over several steps: each message once, in order, whatever happens meanwhile."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from conversations.config import WorkerSettings
+from conversations.protocol import rows
+from conversations.protocol.envelope import decode
+from conversations.protocol.returning import decode_returning
+from conversations.protocol.rows import Tombstone
+from conversations.protocol.topics import QUEUE, service_topic
+from conversations.testing import Simulation
+from conversations.testing.reading import endpoints, state_of
+from conversations.worker import returns, unacknowledged
+from tests.simulation.support.records import events_of, queued, rows_of
+from tests.simulation.test_fragments import LONG, Pair, settings
+
+SAID = ["a", LONG, *(f"m{number}" for number in range(9)), LONG + "2", "b"]
+"""Two messages of four fragments among eleven of one."""
+NUMBERS = [0, 4, *range(5, 14), 17, 18]
+"""The numbers of their last fragments."""
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part has two short messages, or one long message."""
+    monkeypatch.setattr(returns, "PART_BYTES", 200)
+    monkeypatch.setattr(unacknowledged, "ROW_BYTES", 300)
+
+
+def narrow() -> WorkerSettings:
+    """Return settings with which a step has no room beyond the part that it may always have."""
+    return settings(step_bytes=1)
+
+
+def parts(sim: Simulation, *, crash: bool = False) -> Iterator[int]:
+    """Step the source until nothing is left to come back. Yield the number of letters after each step that wrote some."""
+    before = len(sim.dead_letters("source"))
+    for _ in range(1_000):
+        if not before:
+            sim.clock.advance(1_000_000)
+        sim.worker("source").step(0)
+        now = len(sim.dead_letters("source"))
+        if now > before:
+            yield now - before
+            if crash:
+                sim.crash("source")
+        elif before and not rows_of(sim, "source", rows.RETURNING):
+            return
+        before = now
+    raise AssertionError("it goes on for ever")
+
+
+def check_all_is_back(sim: Simulation) -> None:
+    letters = sim.dead_letters("source")
+    assert [(it.reason, it.sequence) for it in letters] == [("undeliverable", number) for number in NUMBERS]
+    assert [decode(it.value).body.decode() for it in letters] == [f'{{"text":"{text}"}}' for text in SAID]
+    assert [it.fragments for it in letters] == [4 if text.startswith(LONG) else 1 for text in SAID]
+    (event,) = events_of(sim, "UNDELIVERED")
+    assert event["envelopes"] == len(SAID)
+    (tombstone,) = [it for it in endpoints(sim.broker, "source").values() if isinstance(it, Tombstone) and it.returned]
+    assert tombstone.returned == len(SAID)
+    for kind in (rows.RETURNING, rows.UNACKNOWLEDGED, rows.DELAYED):
+        assert rows_of(sim, "source", kind) == []
+    (partition,) = sim.worker("source").partitions.values()
+    assert partition.unacknowledged.bytes == partition.waiting.delayed.bytes == 0
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_another_cluster_did_not_accept_comes_back_in_parts(crash: bool) -> None:
+    pair = Pair()
+    with pair.world(far=True, settings=narrow(), partitions=1) as sim:
+        sim.wire.lose = lambda out: decode(out.value or b"").prefix.to_service == "target"
+        pair.say(sim, *SAID)
+        sim.advance(timedelta(minutes=59))
+        assert sim.dead_letters("source") == []
+        found = list(parts(sim, crash=crash))
+        assert len(found) > 5
+        assert max(found) <= 2
+        sim.run()
+        check_all_is_back(sim)
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_what_a_queue_did_not_take_comes_back_in_parts(crash: bool) -> None:
+    pair = Pair(resend="off")
+    with pair.world(settings=narrow(), partitions=1) as sim:
+        sim.broker.forbidden.add(service_topic(sim.broker.namespace, "target", QUEUE))
+        pair.say(sim, *SAID)
+        sim.advance(timedelta(minutes=59))
+        assert len(rows_of(sim, "source", rows.DELAYED)) == NUMBERS[-1] + 1
+        done = 0
+        for count in parts(sim, crash=crash):
+            done += count
+            assert done == len(SAID) or queued(sim, "target") == []
+            sim.broker.forbidden.clear()  # in the middle, the queue takes records again
+            sim.clock.advance(60_000_000)
+        sim.advance(timedelta(minutes=3))
+        assert [it.kind for it in queued(sim, "target")] == [], "both sides know the end of the lifetime"
+        check_all_is_back(sim)
+        sim.check_invariants()
+
+
+def test_a_part_takes_the_room_that_the_step_has() -> None:
+    pair = Pair()
+    with pair.world(far=True, partitions=1) as sim:
+        sim.wire.lose = lambda out: decode(out.value or b"").prefix.to_service == "target"
+        pair.say(sim, *SAID)
+        sim.advance(timedelta(minutes=59))
+        assert list(parts(sim)) == [len(SAID)]
+        check_all_is_back(sim)
+
+
+def test_the_row_says_how_far_it_is() -> None:
+    pair = Pair()
+    with pair.world(far=True, settings=narrow(), partitions=1) as sim:
+        sim.wire.lose = lambda out: decode(out.value or b"").prefix.to_service == "target"
+        pair.say(sim, *SAID)
+        sim.advance(timedelta(minutes=59))
+        assert next(parts(sim)) == 2
+        ((key, row),) = [
+            it for table in state_of(sim.broker, "source") for it in table.items() if it[0][:1] == rows.RETURNING
+        ]
+        found = decode_returning(row)
+        assert (found.after, found.returned, found.code, found.is_uncertain) == (NUMBERS[1], 2, -8489, True)
+        assert key[1:] == rows.identity(key[1:17], True)
