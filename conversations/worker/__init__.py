@@ -23,7 +23,7 @@ floor  modules
 9      dispatch
 8      assignment, closing, refusals, pooled
 7      inbound, failures, departure, dialog_commands, partition_commands, decisions, routing, restoring, rollbacks
-6      outbound, strangers, undelivered, retention, intake, commands, switch, quarantine, probes, room, task, presence, condition
+6      outbound, returns, strangers, undelivered, retention, intake, commands, switch, quarantine, probes, room, task, presence, condition
 5      partition
 1-4    the owners in the table below, and the modules that they use
 =====  =====================================================================================================================
@@ -37,7 +37,7 @@ state has one owner, and only this owner changes it:
 ``QueueInput``    records that were read and not yet routed, and whether the input is paused
 ``Waiting``       records kept as rows: waiting, held behind a gap, or delayed for a destination
 ``Pieces``        pieces of commands, kept as rows
-``Transmission``  outgoing envelopes, and dialogs with an envelope that was refused for good
+``Transmission``  outgoing envelopes, dialogs with an envelope that was refused for good, and ended dialogs whose messages come back
 ``Successions``   the order of the dialogs of each key of a pool
 ``Schedule``      deadlines of endpoints, deletion times of rows, ticks
 ``Work``          lanes and their runs, and the suspicion after an unclean start

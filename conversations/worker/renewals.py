@@ -30,7 +30,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.times import later
-from conversations.worker import outbound, undelivered
+from conversations.worker import outbound, remaining
 from conversations.worker.active import Active
 from conversations.worker.partition import Partition
 from conversations.worker.unacknowledged import Remaining
@@ -66,43 +66,38 @@ def renew(partition: Partition, active: Active) -> bool:
     endpoint = active.endpoint
     generation = 1 if endpoint.chain is None else endpoint.chain.generation + 1
     # Twice, because the envelopes may take much memory: first only their numbers, then one after the other.
-    remaining = [
+    left = [
         it._replace(value=b"", envelope=replace(it.envelope, body=b""))
-        for it in undelivered.remaining(partition, active)
+        for it in remaining.in_order(partition.transmission, partition.waiting, active)
     ]
     # If the peer has acknowledged only some fragments of a message, all of them are sent again.
-    if (
-        not endpoint.renews
-        or not remaining
-        or remaining[0].number > endpoint.acked + 1
-        or remaining[0].envelope.fragment
-    ):
+    if not endpoint.renews or not left or left[0].number > endpoint.acked + 1 or left[0].envelope.fragment:
         return False
-    if remaining[-1].number != endpoint.next_out - 1 or any(
-        after.number != before.number + 1 for before, after in pairwise(remaining)
+    if left[-1].number != endpoint.next_out - 1 or any(
+        after.number != before.number + 1 for before, after in pairwise(left)
     ):
         return False  # some were not kept, because a limit was reached
     first, number = (endpoint.conversation, 0) if endpoint.chain is None else endpoint.chain[1:]
-    chain = Chain(generation, first, number + remaining[0].number)
+    chain = Chain(generation, first, number + left[0].number)
     new = _begin(partition, active, chain)
-    for each in undelivered.remaining(partition, active):
+    for each in remaining.in_order(partition.transmission, partition.waiting, active):
         _send_again(partition, new, each, chain)
-    last = remaining[-1].envelope
+    last = left[-1].envelope
     is_ended = last.kind is Kind.END or last.message_type == END_OF_STREAM
     if partition.successions.is_replaced(new.endpoint) and not is_ended:
         # A pool replaced the old dialog after it broke, so nothing asks the target to end. Without it the next dialog would wait for ever.
         outbound.end_stream(partition, new)
     partition.unacknowledged.forget(active)
-    undelivered.forget(partition, active)
+    remaining.forget(partition.transmission, partition.waiting, active)
     error = endpoint.error
     log.warning(
         "dialog %s broke (%s), and goes on as %s with %d messages that %s had not accepted", uuid_text(endpoint.conversation),
-        error.code if error is not None else 0, uuid_text(new.endpoint.conversation), len(remaining), endpoint.peer,
+        error.code if error is not None else 0, uuid_text(new.endpoint.conversation), len(left), endpoint.peer,
         extra=partition.log_fields(endpoint.conversation),
     )  # fmt: skip
     partition.letters.event(Renewed(
         ConversationId(uuid_text(endpoint.conversation)), ConversationId(uuid_text(new.endpoint.conversation)), generation,
-        error.code if error is not None else 0, len(remaining),
+        error.code if error is not None else 0, len(left),
     ))  # fmt: skip
     endpoint.renewed()
     outbound.conclude(partition, active, replaced_by=new.endpoint.conversation)

@@ -27,7 +27,7 @@ from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.returning import Returning
 from conversations.protocol.unacknowledged import decode_tails
 from conversations.protocol.waiting_row import WaitingRow, decode_waiting
-from conversations.worker import undelivered
+from conversations.worker import remaining
 from conversations.worker.active import Active
 from conversations.worker.letters import Leftover
 from conversations.worker.partition import Partition
@@ -45,14 +45,18 @@ def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int,
     cleanup, which tells the peer nothing.
     """
     endpoint = active.endpoint
-    first = next(undelivered.remaining(partition, active), None)
+    first = next(remaining.in_order(partition.transmission, partition.waiting, active), None)
     is_last_word = told and not endpoint.initiator and endpoint.fence is Fence.ANSWERED
-    dropped = 0 if is_last_word else undelivered.forget(partition, active, Kind.END)
+    dropped = 0 if is_last_word else remaining.forget(partition.transmission, partition.waiting, active, Kind.END)
     for _ in range(dropped):
         endpoint.drop()
+    if first is None:
+        partition.unacknowledged.forget(active)
+        remaining.forget(partition.transmission, partition.waiting, active, Kind.MESSAGE)
+        return 0, dropped > 0
     partition.unacknowledged.leave(active)
     part = _Part(partition, active.identity, Returning(
-        endpoint.acked if first is None else first.number - 1, 0, endpoint.error.code if endpoint.error is not None else 0,
+        first.number - 1, 0, endpoint.error.code if endpoint.error is not None else 0,
         endpoint.fence is not Fence.ANSWERED, partition.context.destinations.topic(endpoint.peer), active.out_key,
         # The dialog may have stopped keeping since.
         encode_prefix(replace(prefix_of(endpoint), resends=True)),
@@ -94,7 +98,7 @@ class _Part:
 
     def give_back(self) -> None:
         """Write the letters of the part, delete what is done, and note where the next part begins."""
-        for it in undelivered.whole(self._left()):
+        for it in remaining.whole(self._left()):
             self._size += len(it.value)
             if it.envelope.message_type == END_OF_STREAM:
                 self.dropped += 1  # it asked the peer to end a dialog that is over

@@ -13,7 +13,7 @@ from conversations.protocol.contract import END_OF_STREAM, Contract
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.identifiers import uuid_text
-from conversations.worker import undelivered
+from conversations.worker import remaining
 from conversations.worker.active import Active, Lane
 from conversations.worker.partition import Partition
 
@@ -107,7 +107,12 @@ class Room:
     def pending(self, party: Party) -> list[Envelope]:
         """Return the messages of the party that its peer has not acknowledged, in order."""
         with self._partition.context.lock:
-            left = [it.envelope for it in undelivered.whole(undelivered.remaining(self._partition, _active(party)))]
+            left = [
+                it.envelope
+                for it in remaining.whole(
+                    remaining.in_order(self._partition.transmission, self._partition.waiting, _active(party))
+                )
+            ]
         return [it for it in left if it.kind is Kind.MESSAGE and it.message_type != END_OF_STREAM]
 
     def side_of(self, contract: Contract) -> Side:

@@ -136,7 +136,7 @@ class Unacknowledged:
         yield from _remaining(prefix, sent.first, list(sent.fresh), number, b"")
 
     def forget(self, active: Active) -> None:
-        """Delete all rows of a dialog, and drop the envelopes of this step, because what they have is sent again on another dialog."""
+        """Delete all rows of a dialog, and drop the envelopes of this step, because the dialog is over, and nothing of it must come back."""
         sent = self._sent(active)
         while sent.runs:
             self._drop(active, sent)

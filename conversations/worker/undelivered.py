@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from heapq import merge
 from typing import Any
 
 from conversations.errors import RefusedRecord
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.command import decode_command
-from conversations.protocol.envelope import IDENTITY_AT, IDENTITY_END, Kind, decode, encode
+from conversations.protocol.envelope import IDENTITY_AT, IDENTITY_END, Kind, decode
 from conversations.protocol.events import CommandRefused, ConversationId, Undeliverable
-from conversations.protocol.fragments import is_last, joined, last_number
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
@@ -23,11 +21,12 @@ from conversations.protocol.topics import ANY_PARTITION
 from conversations.protocol.waiting_row import decode_waiting
 from conversations.sealing import plain_value
 from conversations.tracing import trace_of
+from conversations.worker import remaining
 from conversations.worker.active import Active
 from conversations.worker.letters import Leftover
 from conversations.worker.partition import Partition
 from conversations.worker.transmission import Refusal
-from conversations.worker.unacknowledged import Remaining, is_sequenced
+from conversations.worker.unacknowledged import Remaining
 from conversations.worker.waiting_rows import FIRST_ROW
 
 log = logging.getLogger("conversations.worker")
@@ -125,90 +124,6 @@ def wake(partition: Partition) -> None:
             partition.work.fall_due(active)
 
 
-def remaining(partition: Partition, active: Active) -> Iterator[Remaining]:
-    """Yield what this side has sent and the peer has not acknowledged, in order: transmitted envelopes, and delayed ones.
-
-    The fragments of a message come together, also if the peer has acknowledged the first of them. The rows are read one after the other, because
-    all of them may take much memory. So they must stay until the last one is read.
-    """
-    acked = active.endpoint.acked
-    start, first = acked, next(_in_order(partition, active, acked), None)
-    if first is not None and first.number == acked + 1:
-        start -= first.envelope.fragment
-    return _in_order(partition, active, start)
-
-
-def _in_order(partition: Partition, active: Active, after: int) -> Iterator[Remaining]:
-    """Yield the kept and the delayed envelopes with numbers above ``after``. A delayed envelope that is kept as well comes once."""
-    last = after
-    for it in merge(partition.unacknowledged.after(active, after), _delayed(partition, active), key=_number):
-        if it.number > last:
-            last = it.number
-            yield it
-
-
-def _number(it: Remaining) -> int:
-    return it.number
-
-
-def _delayed(partition: Partition, active: Active) -> Iterator[Remaining]:
-    if active.identity not in partition.waiting.delayed.of:
-        return
-    rows_of = partition.waiting.delayed_rows(active.identity)
-    for _, key in sorted([(envelope.seq, key) for key, _, envelope in rows_of if is_sequenced(envelope)]):
-        kept = partition.outbox.decoded(key, decode_waiting, partition.outbox.read_once(key) or b"")
-        for envelope, value in partition.transmission.delayed_in(kept):
-            yield Remaining(envelope.seq, value, envelope, key)
-
-
-def whole(found: Iterable[Remaining]) -> Iterator[Remaining]:
-    """Join the fragments among envelopes that follow each other. The fragments of a message that is not whole stay as they are.
-
-    One message after the other is joined, when the caller asks for it.
-    """
-    parts: list[Remaining] = []
-    for it in found:
-        fits = it.envelope.fragment == len(parts) and (
-            not parts or last_number(it.envelope) == last_number(parts[0].envelope)
-        )
-        if it.envelope.fragments == 1 or not fits:
-            yield from parts
-            parts = []
-        if it.envelope.fragments == 1 or not (fits or it.envelope.fragment == 0):
-            yield it
-            continue
-        parts.append(it)
-        if is_last(it.envelope):
-            yield _joined(parts)
-            parts = []
-    yield from parts
-
-
-def _joined(parts: list[Remaining]) -> Remaining:
-    """Return the message of all its fragments, and take them out of the list, because each takes memory."""
-    last, count = parts[-1], len(parts)
-    bodies = [part.envelope.body for part in parts[:-1]]
-    parts.clear()
-    envelope = joined(last.envelope, bodies)
-    bodies.clear()
-    return last._replace(value=encode(envelope), envelope=envelope, pieces=count)
-
-
-def forget(partition: Partition, active: Active, *kinds: Kind) -> int:
-    """Delete the delayed rows of a dialog's messages and of its END, or only of these kinds; return how many of the rows are an END.
-
-    An ERROR or another answer stays, because the peer must learn of it.
-    """
-    own, ends = active.identity, 0
-    if own not in partition.waiting.delayed.of:
-        return 0
-    for key, row, envelope in partition.waiting.delayed_rows(own):
-        if is_sequenced(envelope) and envelope.kind in (kinds or (Kind.MESSAGE, Kind.END)):
-            partition.transmission.drop(own, key, row)
-            ends += envelope.kind is Kind.END
-    return ends
-
-
 def has_end(partition: Partition, active: Active) -> bool:
     """Return True if this side's END is delayed."""
     if active.identity not in partition.waiting.delayed.of:
@@ -227,7 +142,7 @@ def keep(partition: Partition, own: bytes) -> Refusal:
     before = {it.number for it in partition.unacknowledged.after(active, NONE)} if active.exists else set()
     given_up: dict[int, tuple[str, bytes]] = {}
     count = 0
-    for it in whole(_given_up(partition, own, before, given_up)):
+    for it in remaining.whole(_given_up(partition, own, before, given_up)):
         topic, key = given_up[it.number]
         item = Leftover(topic, it.number, key, it.value, it.envelope, pieces=it.pieces)
         partition.letters.dead_letter(item, letters.UNDELIVERABLE, code=refusal.code.number)

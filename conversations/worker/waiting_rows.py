@@ -317,6 +317,14 @@ class Waiting:
         for key, row in self._outbox.scan(rows.DELAYED + own, most):
             yield key, row, decode(self._outbox.decoded(key, decode_waiting, row).value)
 
+    def delayed_row(self, key: bytes) -> WaitingRow:
+        """Return a delayed row, which may be large.
+
+        Raises:
+            StateDamaged: the row cannot be decoded.
+        """
+        return self._outbox.decoded(key, decode_waiting, self._outbox.read_once(key) or b"")
+
     def delay(self, own: bytes, row: bytes, *, in_front: bool = False) -> None:
         """Keep a delayed row until its destination takes records again: behind the other delayed envelopes of its dialog, or in front of them."""
         number = self.draw_in_front() if in_front else self.draw()

@@ -56,6 +56,7 @@ _ROLES = "tests/rights/test_printed_roles.py::test_"
 _REDRIVES = "tests/unit/ops/test_redrive_records.py::test_"
 _WEB = "tests/unit/ops/web/"
 _LAST_WORDS = "tests/simulation/test_last_words.py::test_"
+_RETURNS = "tests/simulation/test_returns.py::test_"
 _WHY = "tests/unit/ops/test_why.py::test_"
 _METRICS = "tests/simulation/test_metrics.py::test_"
 _MEMORY = "tests/simulation/test_memory_of_dialogs.py::test_"
@@ -839,15 +840,15 @@ MUTATIONS = (
     ),
     Mutation(
         "362-an-error-after-a-cleanup-is-not-answered",
-        f"{_LAST_WORDS}an_error_after_a_cleanup_of_the_peer_is_answered[caller-desk-off]",
+        f"{_LAST_WORDS}an_error_after_a_cleanup_of_the_peer_is_answered[whole-caller-desk-off]",
     ),
     Mutation(
         "363-an-error-is-acknowledged-before-what-its-sender-keeps",
-        f"{_LAST_WORDS}an_error_after_a_cleanup_leaves_its_sender_what_the_sender_keeps",
+        f"{_LAST_WORDS}an_error_after_a_cleanup_leaves_its_sender_what_the_sender_keeps[whole]",
     ),
     Mutation(
         "364-a-side-that-is-over-tells-nobody-why",
-        f"{_LAST_WORDS}a_side_whose_peer_could_not_be_told_of_a_break_is_told_later",
+        f"{_LAST_WORDS}a_side_whose_peer_could_not_be_told_of_a_break_is_told_later[whole]",
     ),
     Mutation(
         "379-an-error-takes-over-what-was-left-to-its-sender",
@@ -855,23 +856,26 @@ MUTATIONS = (
     ),
     Mutation(
         "380-a-delayed-end-is-no-last-word",
-        f"{_LAST_WORDS}the_delayed_end_of_a_target_is_the_last_word_for_its_initiator",
+        f"{_LAST_WORDS}the_delayed_end_of_a_target_is_the_last_word_for_its_initiator[whole]",
     ),
     Mutation(
-        "381-an-end-with-an-error-drops-answers", f"{_LAST_WORDS}an_error_that_waits_outlives_the_end_of_its_side"
+        "381-an-end-with-an-error-drops-answers",
+        f"{_LAST_WORDS}an_error_that_waits_outlives_the_end_of_its_side[whole]",
     ),
     Mutation(
         "382-a-lost-end-is-told-to-nobody",
-        f"{_LAST_WORDS}a_message_that_is_refused_with_the_end_of_a_target_behind_it_breaks_the_dialog_on_both_sides",
+        f"{_LAST_WORDS}a_message_that_is_refused_with_the_end_of_a_target_behind_it_breaks_the_dialog_on_both_sides[whole]",
     ),
-    Mutation("384-an-end-that-the-close-drops-is-told-to-nobody", f"{_LAST_WORDS}a_break_after_a_delayed_end_is_told"),
+    Mutation(
+        "384-an-end-that-the-close-drops-is-told-to-nobody", f"{_LAST_WORDS}a_break_after_a_delayed_end_is_told[whole]"
+    ),
     Mutation(
         "385-an-end-dropped-with-a-refused-message-is-told-to-nobody",
-        f"{_LAST_WORDS}a_broken_side_whose_delayed_end_is_dropped_with_a_refused_message_tells_its_peer",
+        f"{_LAST_WORDS}a_broken_side_whose_delayed_end_is_dropped_with_a_refused_message_tells_its_peer[whole]",
     ),
     Mutation(
         "383-a-held-end-is-not-answered-after-a-cleanup",
-        f"{_LAST_WORDS}a_side_that_has_ended_is_told_of_a_cleanup_although_its_end_came_early",
+        f"{_LAST_WORDS}a_side_that_has_ended_is_told_of_a_cleanup_although_its_end_came_early[whole]",
     ),
     Mutation(
         "370-the-target-caps-nothing",
@@ -1477,6 +1481,28 @@ MUTATIONS = (
         f"{_RESEND}a_missing_message_is_asked_for_although_the_endpoint_leaves_memory[3000-False]",
     ),
     Mutation("624-messages-come-back-all-at-once", f"{_FRAGMENTS}large_messages_come_back_one_after_the_other"),
+    Mutation(
+        "631-the-next-part-begins-where-the-first-did",
+        f"{_RETURNS}what_another_cluster_did_not_accept_comes_back_in_parts[False]",
+    ),
+    Mutation(
+        "632-what-is-delayed-stays-after-the-last-part",
+        f"{_LAST_WORDS}an_error_behind_messages_that_come_back_leaves_after_them[parts]",
+    ),
+    Mutation(
+        "633-what-comes-back-is-transmitted-as-well",
+        f"{_LAST_WORDS}an_error_behind_messages_that_come_back_leaves_after_them[parts]",
+    ),
+    Mutation("634-a-restart-forgets-what-comes-back", f"{_RETURNS}what_a_queue_did_not_take_comes_back_in_parts[True]"),
+    Mutation(
+        "635-only-the-first-part-is-counted",
+        f"{_RETURNS}what_another_cluster_did_not_accept_comes_back_in_parts[False]",
+    ),
+    Mutation(
+        "636-a-part-ends-in-the-middle-of-a-message", f"{_RETURNS}what_a_queue_did_not_take_comes_back_in_parts[False]"
+    ),
+    Mutation("637-a-part-has-no-end", f"{_RETURNS}what_another_cluster_did_not_accept_comes_back_in_parts[False]"),
+    Mutation("638-what-comes-back-is-refused-as-well", f"{_RETURNS}what_comes_back_is_not_refused_as_well"),
     Mutation(
         "586-a-redrive-goes-through-the-brake",
         "tests/simulation/test_brake.py::test_of_many_that_an_operator_gives_back_at_once_the_brake_lets_one_through",

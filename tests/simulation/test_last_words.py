@@ -114,7 +114,7 @@ STEP = WorkerSettings(patience=timedelta(0), revocation=timedelta(0), limits=Lim
 """Settings with which a step has room for one thing only."""
 
 
-@pytest.fixture(params=[False, True], ids=["at once", "one by one"], autouse=True)
+@pytest.fixture(params=[False, True], ids=["whole", "parts"], autouse=True)
 def one_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """True: each message that comes back needs a step of its own, and everything else of its dialog waits meanwhile."""
     if request.param:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from conversations.config import WorkerSettings
-from conversations.protocol import rows
+from conversations.protocol import codes, rows
 from conversations.protocol.envelope import decode
 from conversations.protocol.returning import decode_returning
 from conversations.protocol.rows import Tombstone
@@ -14,6 +14,7 @@ from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import endpoints, state_of
 from conversations.worker import returns, unacknowledged
+from conversations.worker.transmission import Refusal
 from tests.simulation.support.records import events_of, queued, rows_of
 from tests.simulation.test_fragments import LONG, Pair, settings
 
@@ -102,6 +103,24 @@ def test_what_a_queue_did_not_take_comes_back_in_parts(crash: bool) -> None:
         assert [it.kind for it in queued(sim, "target")] == [], "both sides know the end of the lifetime"
         check_all_is_back(sim)
         sim.check_invariants()
+
+
+def test_what_comes_back_is_not_refused_as_well() -> None:
+    """An envelope of the dialog is refused for good meanwhile. The messages are dead letters for one reason."""
+    pair = Pair(resend="off")
+    with pair.world(settings=narrow(), partitions=1) as sim:
+        queue = service_topic(sim.broker.namespace, "target", QUEUE)
+        sim.broker.forbidden.add(queue)
+        pair.say(sim, *SAID)
+        sim.advance(timedelta(minutes=59))
+        (partition,) = sim.worker("source").partitions.values()
+        for _ in parts(sim):
+            for own in partition.transmission.returning:
+                partition.transmission.give_up(own, Refusal(queue, codes.NOT_PERMITTED, "no"))
+        sim.run()
+        assert {it.code for it in sim.dead_letters("source")} == {-8489}
+        assert partition.transmission.refused == {}
+        check_all_is_back(sim)
 
 
 def test_a_part_takes_the_room_that_the_step_has() -> None:
