@@ -1499,7 +1499,8 @@ MUTATIONS = (
         f"{_RETURNS}what_another_cluster_did_not_accept_comes_back_in_parts[False]",
     ),
     Mutation(
-        "636-a-part-ends-in-the-middle-of-a-message", f"{_RETURNS}what_a_queue_did_not_take_comes_back_in_parts[False]"
+        "636-a-part-ends-in-the-middle-of-a-message",
+        f"{_RETURNS}a_step_whose_time_ends_in_the_middle_of_a_message_takes_the_whole_message",
     ),
     Mutation("637-a-part-has-no-end", f"{_RETURNS}what_another_cluster_did_not_accept_comes_back_in_parts[False]"),
     Mutation("638-what-comes-back-is-refused-as-well", f"{_RETURNS}what_comes_back_is_not_refused_as_well"),

@@ -7,6 +7,7 @@ import pytest
 
 from conversations.config import WorkerSettings
 from conversations.protocol import codes, rows
+from conversations.protocol.endpoint import NEVER
 from conversations.protocol.envelope import decode
 from conversations.protocol.returning import decode_returning
 from conversations.protocol.rows import Tombstone
@@ -14,9 +15,11 @@ from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import endpoints, state_of
 from conversations.worker import returns, unacknowledged
+from conversations.worker.budget import Budget
 from conversations.worker.transmission import Refusal
 from tests.simulation.support.records import events_of, queued, rows_of
 from tests.simulation.test_fragments import LONG, Pair, settings
+from tests.support.forms import python_form
 
 SAID = ["a", LONG, *(f"m{number}" for number in range(9)), LONG + "2", "b"]
 """Two messages of four fragments among eleven of one."""
@@ -130,6 +133,28 @@ def test_a_part_takes_the_room_that_the_step_has() -> None:
         pair.say(sim, *SAID)
         sim.advance(timedelta(minutes=59))
         assert list(parts(sim)) == [len(SAID)]
+        check_all_is_back(sim)
+
+
+@python_form
+def test_a_step_whose_time_ends_in_the_middle_of_a_message_takes_the_whole_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has room at the first fragment of the second message, and none at the others."""
+    looks: list[int] = []
+
+    def is_read(_: Budget, _until: int = NEVER) -> bool:
+        looks.append(len(looks))
+        return len(looks) % 2 == 0
+
+    pair = Pair(resend="off")
+    with pair.world(partitions=1) as sim:
+        sim.broker.forbidden.add(service_topic(sim.broker.namespace, "target", QUEUE))
+        pair.say(sim, *SAID)
+        sim.advance(timedelta(minutes=59))
+        monkeypatch.setattr(Budget, "is_read", is_read)
+        monkeypatch.setattr(returns, "PART_BYTES", 1)
+        assert len(list(parts(sim))) > 5
         check_all_is_back(sim)
 
 
