@@ -11,7 +11,10 @@ from conversations.config import Kafka
 from conversations.kafka.clients import REQUEST_TIMEOUT, make_admin, translated
 from conversations.protocol.topics import QUEUE, forwarders_group, service_topic, transmission_topic
 
-_CHANGES: Final = frozenset({ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING})
+_CHANGES: Final = frozenset({
+    ConsumerGroupState.PREPARING_REBALANCING, ConsumerGroupState.COMPLETING_REBALANCING,
+    ConsumerGroupState.UNKNOWN,  # librdkafka has no other name for the states ASSIGNING and RECONCILING of the new protocol
+})  # fmt: skip
 
 
 def settled_partitions(kafka: Kafka, services: Collection[str]) -> dict[str, frozenset[int]]:
