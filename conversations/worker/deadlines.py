@@ -9,6 +9,8 @@ NEAR = 2
 """Number of intervals. Deadlines within this many intervals from now are kept in exact order."""
 ENTRY = 25
 """Bytes of one far deadline: eight for the time, 17 for the identity."""
+FEW = 1_000
+"""Bytes of far deadlines of one interval among which repeated ones are not looked for."""
 MOVED = 20_000
 """Maximum number of far deadlines that become near in one call of ``take``."""
 WORTH_TRIMMING = 100_000
@@ -23,6 +25,9 @@ class Deadlines:
     Nearly all deadlines are ends of lifetimes, hours ahead. With a million open dialogs, one object for each deadline would take most of
     the worker's memory. So far deadlines are packed into bytes.
 
+    An endpoint that leaves memory forgets which of its deadlines are here, and may add the end of its lifetime again each time that it comes back. So
+    whenever the deadlines of an interval have doubled, the repeated ones are dropped.
+
     Args:
         step: length of an interval in microseconds.
     """
@@ -33,6 +38,8 @@ class Deadlines:
         self._far: dict[int, bytearray] = {}
         self._intervals: list[int] = []
         """The keys of ``_far``, as a heap."""
+        self._looked: dict[int, int] = {}
+        """Bytes of an interval at which repeated deadlines are looked for next; ``FEW`` for the others."""
         self._horizon = 0
         self._gone = 0
         self._to_trim: list[tuple[int, int]] = []
@@ -53,6 +60,13 @@ class Deadlines:
             heapq.heappush(self._intervals, interval)
         entries += at.to_bytes(8, "big")
         entries += own
+        if len(entries) >= FEW and len(entries) >= self._looked.get(interval, FEW):
+            self._drop_repeated(interval, entries)
+
+    def _drop_repeated(self, interval: int, entries: bytearray) -> None:
+        found = bytes(entries)
+        entries[:] = b"".join({found[at : at + ENTRY] for at in range(0, len(found), ENTRY)})
+        self._looked[interval] = 2 * len(entries)
 
     def next(self) -> int | None:
         """Return the time at which a deadline may pass next; None if there is no deadline."""
@@ -81,7 +95,9 @@ class Deadlines:
                 near = int.from_bytes(moved[at : at + 8], "big"), bytes(moved[at + 8 : at + ENTRY])
                 heapq.heappush(self._near, near)
             if not entries:
-                del self._far[heapq.heappop(self._intervals)]
+                interval = heapq.heappop(self._intervals)
+                del self._far[interval]
+                self._looked.pop(interval, None)
 
     def forget_one(self) -> None:
         """Note that an endpoint is gone while its deadline is still stored here."""
@@ -109,5 +125,5 @@ class Deadlines:
         for at in range(0, len(looked_at), ENTRY):
             if alive(bytes(looked_at[at + 8 : at + ENTRY])):
                 entries += looked_at[at : at + ENTRY]
-        if left > len(looked_at):
+        if left > len(looked_at) > 0:
             self._to_trim.append((interval, left - len(looked_at)))

@@ -1,5 +1,6 @@
 """Laws of deadlines: none is missed, none is early without harm, and those of the dead do not pile up."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,3 +72,26 @@ def test_nothing_is_trimmed_while_most_are_alive() -> None:
         kept.forget_one()
     kept.trim(lambda name: False)
     assert len(kept) == 1_000
+
+
+@pytest.mark.parametrize("count", [1, 7, 300])
+def test_a_deadline_that_is_added_again_and_again_is_kept_a_few_times(count: int) -> None:
+    kept = Deadlines(MINUTE)
+    for number in range(count * 200):
+        kept.add(HOURS, own(number % count))
+        assert len(kept) <= max(2 * count, deadlines.FEW // deadlines.ENTRY) + 1
+    assert set(kept.take(HOURS, count * 200)) == {own(number) for number in range(count)}
+    assert kept.next() is None
+
+
+def test_deadlines_whose_repetitions_were_dropped_are_trimmed_to_the_end() -> None:
+    kept, count = Deadlines(MINUTE), deadlines.WORTH_TRIMMING
+    for number in range(count):
+        kept.add(HOURS, own(number))
+        kept.forget_one()
+    kept.trim(lambda _: True)  # it has begun
+    for number in range(3 * count):
+        kept.add(HOURS, own(number % count))
+    for _ in range(3 * count // deadlines.TRIMMED):
+        kept.trim(lambda _: False)
+    assert kept._to_trim == []
