@@ -1503,6 +1503,10 @@ MUTATIONS = (
         f"{_RETURNS}a_step_whose_time_ends_in_the_middle_of_a_message_takes_the_whole_message",
     ),
     Mutation("637-a-part-has-no-end", f"{_RETURNS}what_another_cluster_did_not_accept_comes_back_in_parts[False]"),
+    Mutation(
+        "639-repeated-deadlines-pile-up",
+        "tests/unit/worker/test_deadlines.py::test_a_deadline_that_is_added_again_and_again_is_kept_a_few_times[7]",
+    ),
     Mutation("638-what-comes-back-is-refused-as-well", f"{_RETURNS}what_comes_back_is_not_refused_as_well"),
     Mutation(
         "586-a-redrive-goes-through-the-brake",
