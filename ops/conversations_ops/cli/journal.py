@@ -15,7 +15,7 @@ from conversations_ops.cli.output import Json, failures, show
 from conversations_ops.console.exit_codes import EXIT_CODES
 from conversations_ops.console.tables import as_text
 from conversations_ops.console.times import moment, time_since
-from conversations_ops.operate.journal import Entry, entry
+from conversations_ops.operate.journal import Entry, entry, joined
 from conversations_ops.read_model.events import Wanted, events
 
 app = typer.Typer()
@@ -56,7 +56,7 @@ def journal(
         found = [it.told for it in events(file, Wanted(service, by_person=True, since=after), MOST)]
     shown = [(it, told) for told in reversed(found) if by in ("", (it := entry(told)).who)]
     text = (
-        as_text(HEADERS, [_row(it) for it, _ in shown], whole=("AT", "WHO"))
+        as_text(HEADERS, [_row(it) for it in joined(it for it, _ in shown)], whole=("AT", "WHO"))
         if shown
         else "nobody has decided anything in this time"
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from conversations.protocol.events import DialogBroken, QueueDisabled, QueueEnabled, RedriveProgress
@@ -15,6 +16,9 @@ POLICY, WORKER = "policy", "worker"
 """Who decided, if no person did: the policy of a message, or a worker that counted its rollbacks."""
 _DECIDERS = {"policy": POLICY, "rollbacks": WORKER}
 """Who turned a queue off, by the cause in the event. Any other cause is an operator's."""
+AT_ONCE = 5_000_000
+"""Microseconds within which the workers of a service tell of one decision about all its partitions."""
+_ONE_PARTITION = re.compile(r"partition (\d+)")
 _NAMED = 3
 """Maximum number of letters that an entry names."""
 
@@ -40,6 +44,27 @@ def entry(it: Told) -> Entry:
     what = f"{it.name} {fields.get('action') or fields.get('end') or ''}".rstrip()
     about = ", ".join(_about(it, found=str(fields.get("by", "")) if decider else ""))
     return Entry(it.at, decider or str(fields.get("by", "")), what, it.service, about, str(fields.get("reason", "")))
+
+
+def joined(entries: Iterable[Entry]) -> list[Entry]:
+    """Join the entries that one decision wrote for each partition of a service. The entries are in order of time."""
+    found: list[tuple[Entry, list[int]]] = []
+    for it in entries:
+        number = _ONE_PARTITION.fullmatch(it.about)
+        before, numbers = found[-1] if found else (it, [])
+        alike = it.at - before.at <= AT_ONCE and before._replace(at=it.at, about=it.about) == it
+        if number and numbers and alike:
+            numbers.append(int(number[1]))
+        else:
+            found.append((it, [int(number[1])] if number else []))
+    return [it if len(numbers) < 2 else it._replace(about=_partitions(numbers)) for it, numbers in found]
+
+
+def _partitions(numbers: list[int]) -> str:
+    first, last = min(numbers), max(numbers)
+    if sorted(numbers) == list(range(first, last + 1)):
+        return f"partitions {first} to {last}"
+    return f"partitions {', '.join(map(str, sorted(numbers)))}"
 
 
 def _about(it: Told, found: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conversations_ops.operate.events import Told
-from conversations_ops.operate.journal import Entry, entry
+from conversations_ops.operate.journal import Entry, entry, joined
 from conversations_ops.read_model.events import Wanted, events
 from conversations_ops.read_model.file import File
 
@@ -58,3 +58,19 @@ def test_what_nobody_decided_is_in_no_journal(tmp_path: Path) -> None:
                 row = (offset, 7, it["event"], "fraud", "", "", it.get("by", ""), json.dumps(it))
                 connection.execute("INSERT INTO events VALUES (?,?,?,?,?,?,?,?)", row)
         assert [it.told.name for it in events(file, Wanted(by_person=True))] == ["QUEUE_DISABLED"]
+
+
+def test_one_decision_about_all_partitions_is_one_entry() -> None:
+    def told(number: int, at: int = 7, **fields: Any) -> Entry:
+        return entry(Told(at, {**ON, "partition": number, **fields}))
+
+    def abouts(*entries: Entry) -> list[str]:
+        return [it.about for it in joined(entries)]
+
+    assert abouts(told(1), told(0, at=9), told(2)) == ["partitions 0 to 2"]
+    assert abouts(told(5), told(0)) == ["partitions 0, 5"]
+    assert abouts(told(0)) == ["partition 0"]
+    assert abouts(told(0), told(1, by="ben")) == ["partition 0", "partition 1"]
+    assert abouts(told(0), told(1, service="pay")) == ["partition 0", "partition 1"]
+    assert abouts(told(0), told(1, at=60_000_000)) == ["partition 0", "partition 1"]
+    assert abouts(told(0), told(1, event="QUEUE_DISABLED"), told(2)) == ["partition 0", "partition 1", "partition 2"]
