@@ -16,8 +16,8 @@ POLICY, WORKER = "policy", "worker"
 """Who decided, if no person did: the policy of a message, or a worker that counted its rollbacks."""
 _DECIDERS = {"policy": POLICY, "rollbacks": WORKER}
 """Who turned a queue off, by the cause in the event. Any other cause is an operator's."""
-AT_ONCE = 5_000_000
-"""Microseconds within which the workers of a service tell of one decision about all its partitions."""
+AT_ONCE = 5.0
+"""Seconds within which the workers of a service tell of one decision about all its partitions."""
 _ONE_PARTITION = re.compile(r"partition (\d+)")
 _NAMED = 3
 """Maximum number of letters that an entry names."""
@@ -52,7 +52,7 @@ def joined(entries: Iterable[Entry]) -> list[Entry]:
     for it in entries:
         number = _ONE_PARTITION.fullmatch(it.about)
         before, numbers = found[-1] if found else (it, [])
-        alike = it.at - before.at <= AT_ONCE and before._replace(at=it.at, about=it.about) == it
+        alike = it.at - before.at <= AT_ONCE * 1e6 and before._replace(at=it.at, about=it.about) == it
         if number and numbers and alike:
             numbers.append(int(number[1]))
         else:
