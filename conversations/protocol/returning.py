@@ -54,8 +54,9 @@ def decode_returning(row: bytes) -> Returning:
         is_uncertain = row[at] == 1
         topic, at = read_text(row, at + 1)
         size, at = read_long(row, at)
+        if not 0 <= size <= len(row) - at:
+            raise UndecodableRecord(f"a key of {size} bytes in {len(row) - at} bytes")
+        key, at = row[at : at + size], at + size
     except (IndexError, ValueError) as error:
         raise UndecodableRecord(f"broken row of a dialog whose messages come back: {error}") from error
-    if not 0 <= size <= len(row) - at:
-        raise UndecodableRecord(f"a key of {size} bytes in {len(row) - at} bytes")
-    return Returning(after, returned, code, is_uncertain, topic, row[at : at + size], row[at + size :])
+    return Returning(after, returned, code, is_uncertain, topic, key, row[at:])

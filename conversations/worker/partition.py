@@ -272,6 +272,7 @@ class Partition:
         connection = self.context.connection
         bounds = {kind: connection.end(kind, self.number) for kind in (COMMANDS, DECISIONS)}
         self.progress.open(connection.end(QUEUE, self.number), bounds, self.context.clock.now())
+        self.waiting.open(self.progress.opened_at)
         if self.progress.row.unclean_starts:
             suspicion = Suspicion(self.progress.row, self.context.stage, self.context.settings.deaths)
             self.work.doubt(suspicion)

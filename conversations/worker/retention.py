@@ -26,6 +26,9 @@ def sweep(partition: Partition) -> None:
         row = partition.outbox.read(key)
         if row is None or not rows.is_tombstone(row):
             continue
+        if key[1:] in partition.transmission.returning:  # its rows are no answers that nobody needs
+            partition.schedule.tombstones.add(log_time + partition.context.periods.grace, key)
+            continue
         tombstone = partition.outbox.decoded(key, rows.decode_tombstone, row)
         partition.outbox.write(key, None)
         partition.transmission.forget(key[1:], answers=True)  # only answers are left, which no peer needs any more

@@ -54,13 +54,13 @@ def give_back(partition: Partition, active: Active, *, told: bool) -> tuple[int,
         partition.unacknowledged.forget(active)
         remaining.forget(partition.transmission, partition.waiting, active, Kind.MESSAGE)
         return 0, dropped > 0
-    partition.unacknowledged.leave(active)
+    keys = partition.unacknowledged.leave(active)
     part = _Part(partition, active.identity, Returning(
-        first.number - 1, 0, endpoint.error.code if endpoint.error is not None else 0,
+        min(first.number - 1, endpoint.acked), 0, endpoint.error.code if endpoint.error is not None else 0,
         endpoint.fence is not Fence.ANSWERED, partition.context.destinations.topic(endpoint.peer), active.out_key,
         # The dialog may have stopped keeping since.
         encode_prefix(replace(prefix_of(endpoint), resends=True)),
-    ))  # fmt: skip
+    ), keys)  # fmt: skip
     part.give_back()
     for _ in range(part.dropped):
         endpoint.drop()
@@ -84,10 +84,11 @@ def go_on(partition: Partition) -> None:
 class _Part:
     """The messages of one dialog that come back in one step."""
 
-    __slots__ = ("_after", "_is_cut", "_is_full", "_own", "_partition", "_row", "_size", "dropped", "returned")
+    __slots__ = ("_after", "_is_cut", "_is_full", "_keys", "_own", "_partition", "_row", "_size", "dropped", "returned")
 
-    def __init__(self, partition: Partition, own: bytes, row: Returning) -> None:
-        self._partition, self._own, self._row = partition, own, row
+    def __init__(self, partition: Partition, own: bytes, row: Returning, keys: list[bytes] | None = None) -> None:
+        """Begin a part. ``keys`` are those of the rows of unacknowledged envelopes, if they are known."""
+        self._partition, self._own, self._row, self._keys = partition, own, row, keys
         self._after = row.after
         self._is_cut = self._is_full = False
         self._size = 0
@@ -132,27 +133,46 @@ class _Part:
     def _left(self) -> Iterator[Remaining]:
         """Yield what is left, until the part is full: first the transmitted envelopes, then the delayed ones. Delete the rows that are done."""
         partition = self._partition
-        for key, row in partition.outbox.scan(rows.UNACKNOWLEDGED + self._own):
+        for key, row in self._kept_rows():
             yield from self._taken(self._kept(key, row))
             if self._is_full:
                 return
             partition.unacknowledged.drop_row(key, row)
+        if self._own not in partition.waiting.delayed.of:
+            return
         for key, row in partition.outbox.scan(rows.DELAYED + self._own):
             kept = partition.outbox.decoded(key, decode_waiting, row)
             if decode(kept.value).kind is Kind.MESSAGE:
-                yield from self._taken(self._delayed(key, kept))
+                yield from self._taken(self._delayed(key, kept), is_delayed=True)
                 if self._is_full:
                     return
                 partition.transmission.drop(self._own, key, row)
 
-    def _taken(self, found: Iterator[Remaining]) -> Iterator[Remaining]:
-        """Yield the envelopes of a row that come after the last one that is done, until the part is full. A message is never cut by it."""
+    def _kept_rows(self) -> Iterator[tuple[bytes, bytes]]:
+        partition = self._partition
+        if self._keys is None:
+            yield from partition.outbox.scan(rows.UNACKNOWLEDGED + self._own)
+            return
+        for (
+            key
+        ) in self._keys:  # the first part belongs to every dialog that ends, and a scan looks at all rows of the step
+            row = partition.outbox.read_once(key)
+            if row is not None:
+                yield key, row
+
+    def _taken(self, found: Iterator[Remaining], *, is_delayed: bool = False) -> Iterator[Remaining]:
+        """Yield the envelopes of a row that come after the last one that is done, until the part is full. A message is never cut by it.
+
+        A delayed row is deleted when it is done. So it says itself that it is not done, also if a queue has refused it again and it comes back in front.
+        """
         for it in found:
             if it.number > self._after:
                 if not self._is_cut and self._size >= PART_BYTES and self._partition.context.budget.is_read():
                     self._is_full = True
                     return
-                self._after, self._is_cut = it.number, not is_last(it.envelope)
+                self._is_cut = not is_last(it.envelope)
+                if not is_delayed:
+                    self._after = it.number
                 yield it
 
     def _kept(self, key: bytes, row: bytes) -> Iterator[Remaining]:

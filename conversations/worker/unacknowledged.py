@@ -143,12 +143,13 @@ class Unacknowledged:
         self.bytes -= sent.fresh_bytes
         active.end_sent()
 
-    def leave(self, active: Active) -> None:
-        """Leave the rows of a dialog to ``returns``, with the envelopes of this step, because the dialog is over."""
+    def leave(self, active: Active) -> list[bytes]:
+        """Leave the rows of a dialog to ``returns``, with the envelopes of this step, because the dialog is over. Return the keys of the rows."""
         sent = self._sent(active)
         if sent.fresh:
             self._write(active, sent)
         active.end_sent()
+        return [rows.numbered(rows.UNACKNOWLEDGED, active.identity, run.first) for run in sent.runs]
 
     def drop_row(self, key: bytes, row: bytes) -> None:
         """Delete a row of a dialog that is over."""

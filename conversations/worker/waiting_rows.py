@@ -223,6 +223,13 @@ class Waiting:
         """Difference between the next row number and ``FIRST_ROW``."""
         return self._next - FIRST_ROW
 
+    def open(self, now: int) -> None:
+        """Begin with numbers that no earlier owner has drawn: letters have them, and operators tell letters apart by them.
+
+        A number for each microsecond of the time before are more than an owner can draw.
+        """
+        self._next = max(self._next, FIRST_ROW + now)
+
     def draw(self) -> int:
         """Draw the number of a row behind all others."""
         number = self._next

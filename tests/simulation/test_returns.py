@@ -8,15 +8,16 @@ import pytest
 from conversations.config import WorkerSettings
 from conversations.protocol import codes, rows
 from conversations.protocol.endpoint import NEVER
-from conversations.protocol.envelope import decode
+from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.returning import decode_returning
 from conversations.protocol.rows import Tombstone
-from conversations.protocol.topics import QUEUE, service_topic
+from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
 from conversations.testing import Simulation
-from conversations.testing.reading import endpoints, state_of
+from conversations.testing.reading import endpoints, state_of, visible
 from conversations.worker import returns, unacknowledged
 from conversations.worker.budget import Budget
 from conversations.worker.transmission import Refusal
+from conversations_ops.operate.open_letters import letter_in
 from tests.simulation.support.records import events_of, queued, rows_of
 from tests.simulation.test_fragments import LONG, Pair, settings
 from tests.support.forms import python_form
@@ -124,6 +125,64 @@ def test_what_comes_back_is_not_refused_as_well() -> None:
         assert {it.code for it in sim.dead_letters("source")} == {-8489}
         assert partition.transmission.refused == {}
         check_all_is_back(sim)
+
+
+def test_what_comes_back_is_not_forgotten_with_its_dialog() -> None:
+    """The worker is away after the first part, until log time has passed the grace of the tombstone."""
+    pair = Pair(resend="off")
+    with pair.world(settings=narrow(), partitions=1) as sim:
+        sim.broker.forbidden.add(service_topic(sim.broker.namespace, "target", QUEUE))
+        pair.say(sim, *SAID)
+        sim.advance(timedelta(minutes=59))
+        assert next(parts(sim)) < len(SAID)
+        sim.crash("source")
+        sim.clock.advance(24 * 3_600_000_000)
+        pair.say(sim, "x")  # log time moves
+        sim.run()
+        sim.advance(timedelta(minutes=3))
+        assert [it.sequence for it in sim.dead_letters("source")][: len(NUMBERS)] == NUMBERS
+        assert rows_of(sim, "source", rows.RETURNING) == []
+
+
+@pytest.mark.parametrize("size", [12_000, 20_000])
+def test_what_is_refused_in_the_step_that_ends_its_dialog_comes_back(size: int) -> None:
+    """The step releases some delayed envelopes, ends their dialog, and its commit is refused. They are delayed again, in front of the others."""
+    pair, count = Pair(resend="off"), 140
+    with pair.world(settings=settings(step_bytes=size, flow_bytes=100), partitions=1) as sim:
+        sim.broker.forbidden.add(service_topic(sim.broker.namespace, "target", QUEUE))
+        pair.say(sim, *(f"m{number}" for number in range(count)))
+        sim.advance(timedelta(minutes=59))
+        (partition,) = sim.worker("source").partitions.values()
+        while not sim.dead_letters("source"):
+            sim.clock.advance(1_000_000)
+            if partition.next_deadline() <= sim.clock.now():
+                partition.context.destinations.blocked.clear()  # its pause ends in this very step
+            sim.worker("source").step(0)
+        sim.broker.forbidden.clear()
+        sim.advance(timedelta(minutes=5))
+        back = sorted(it.sequence for it in sim.dead_letters("source"))
+        sent = sorted(it.seq for it in queued(sim, "target") if it.kind is Kind.MESSAGE)
+        assert sorted(back + sent) == list(range(count))
+        sim.check_invariants()
+
+
+@pytest.mark.parametrize("dialogs", [1, 3])
+def test_no_two_letters_have_the_same_source(dialogs: int) -> None:
+    """Operators tell letters apart by their source. Each part, or each dialog, has another owner."""
+    pair = Pair()
+    with pair.world(far=True, settings=narrow(), partitions=1) as sim:
+        sim.wire.lose = lambda out: decode(out.value or b"").prefix.to_service == "target"
+        for _ in range(dialogs):
+            pair.say(sim, *SAID)
+            sim.advance(timedelta(minutes=59))
+            for _ in range(100 if dialogs == 1 else 1):
+                sim.clock.advance(60_000_000)
+                sim.worker("source").step(0)
+                sim.crash("source")
+            sim.advance(timedelta(minutes=30))
+        records = visible(sim.broker, service_topic(sim.broker.namespace, "source", DEAD_LETTER))
+        sources = [letter_in("source", it) for it in records]
+        assert len({(it.topic, it.partition, it.offset) for it in sources}) == len(sources) == dialogs * len(SAID)
 
 
 def test_a_part_takes_the_room_that_the_step_has() -> None:
