@@ -1507,6 +1507,15 @@ MUTATIONS = (
         "639-repeated-deadlines-pile-up",
         "tests/unit/worker/test_deadlines.py::test_a_deadline_that_is_added_again_and_again_is_kept_a_few_times[7]",
     ),
+    Mutation(
+        "640-what-comes-back-is-forgotten-with-its-tombstone",
+        f"{_RETURNS}what_comes_back_is_not_forgotten_with_its_dialog",
+    ),
+    Mutation(
+        "641-what-comes-back-in-front-is-done",
+        f"{_RETURNS}what_is_refused_in_the_step_that_ends_its_dialog_comes_back[12000]",
+    ),
+    Mutation("642-owners-draw-the-same-numbers", f"{_RETURNS}no_two_letters_have_the_same_source[3]"),
     Mutation("638-what-comes-back-is-refused-as-well", f"{_RETURNS}what_comes_back_is_not_refused_as_well"),
     Mutation(
         "586-a-redrive-goes-through-the-brake",
