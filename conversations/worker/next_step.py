@@ -91,9 +91,12 @@ class NextStep:
         """Return True if no rule of this module is against it."""
         context, partitions = self._context, self._assignment.partitions.values()
         is_quiet = context.breakdowns.is_quiet and not self._assignment.restoring and not self._receipts.until
-        is_trusted = all(it.work.suspicion is None for it in partitions)
         is_delayed = bool(context.destinations.blocked) or any(it.waiting.delayed.of for it in partitions)
-        return is_quiet and is_trusted and not is_delayed and context.budget.has_room_ahead
+        return is_quiet and self._is_trusted() and not is_delayed and context.budget.has_room_ahead
+
+    def _is_trusted(self) -> bool:
+        """Return True if no record of the worker is suspect."""
+        return all(it.work.suspicion is None for it in self._assignment.partitions.values())
 
     def begin(self, damaged: Callable[[StateDamaged], None], *, may_hold: bool = True) -> Mark:
         """Route the records of the backlog, and start the runs. Return the mark that counts the runs.
@@ -102,7 +105,8 @@ class NextStep:
         are damaged. Receipts wait for other work only if they ``may_hold``.
         """
         records: Sequence[Record] = self._assignment.take_backlog()
-        if may_hold and self._receipts.wait(records):
+        # A suspect record is announced, and then taken at once: while it waited, the worker would look for it in step after step.
+        if may_hold and self._receipts.wait(records if self._is_trusted() else ()):
             self._put_back(records)
             records = ()
         with self._context.lock:

@@ -114,6 +114,20 @@ def test_a_receipt_that_waits_when_its_worker_dies_is_read_by_the_next_one() -> 
         assert sim.open_dialogs() == []
 
 
+def test_no_receipt_waits_while_the_records_before_a_crash_are_suspect() -> None:
+    """It is announced before it is decoded, and the worker would do step after step until it is taken."""
+    with world(echo()) as sim:
+        (dialog,) = opened(sim)
+        dialog.end()
+        assert steps(sim) == 0
+        sim.crash("echo")
+        assert sum(steps(sim) for _ in range(4)) > 0
+        worker = sim.worker("echo")
+        assert [it.work.suspicion for it in worker.partitions.values()] == [None]
+        assert not worker.assignment.backlog
+        assert not worker.busy()
+
+
 @pytest.mark.parametrize("skipped", [(), (0,)])
 def test_an_acknowledgement_waits_unless_it_tells_of_skipped_messages(skipped: tuple[int, ...]) -> None:
     """A handler ``on_skipped`` may have work with it."""
