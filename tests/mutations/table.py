@@ -1539,6 +1539,10 @@ MUTATIONS = (
         "tests/unit/worker/test_working_ahead.py::test_a_step_that_is_begun_and_not_committed_is_unfinished_work",
     ),
     Mutation(
+        "643-receipts-wait-while-records-are-suspect",
+        "tests/simulation/test_receipts.py::test_no_receipt_waits_while_the_records_before_a_crash_are_suspect",
+    ),
+    Mutation(
         "591-suspects-are-worked-on-ahead",
         "tests/unit/worker/test_working_ahead.py::test_under_suspicion_nothing_is_worked_on_ahead",
     ),
