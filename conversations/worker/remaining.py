@@ -7,6 +7,7 @@ from heapq import merge
 
 from conversations.protocol.envelope import Kind, encode
 from conversations.protocol.fragments import is_last, joined, last_number
+from conversations.protocol.waiting_row import WaitingRow
 from conversations.worker.active import Active
 from conversations.worker.transmission import Transmission
 from conversations.worker.unacknowledged import Remaining, is_sequenced
@@ -46,9 +47,13 @@ def _delayed(transmission: Transmission, waiting: Waiting, active: Active) -> It
         return
     rows_of = waiting.delayed_rows(active.identity)
     for _, key in sorted([(envelope.seq, key) for key, _, envelope in rows_of if is_sequenced(envelope)]):
-        kept = waiting.delayed_row(key)
-        for envelope, value in transmission.delayed_in(kept):
-            yield Remaining(envelope.seq, value, envelope, key)
+        yield from in_row(transmission, key, waiting.delayed_row(key))
+
+
+def in_row(transmission: Transmission, key: bytes, kept: WaitingRow) -> Iterator[Remaining]:
+    """Yield the envelopes of a delayed row."""
+    for envelope, value in transmission.delayed_in(kept):
+        yield Remaining(envelope.seq, value, envelope, key)
 
 
 def whole(found: Iterable[Remaining]) -> Iterator[Remaining]:

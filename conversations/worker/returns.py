@@ -26,12 +26,12 @@ from conversations.protocol.fragments import is_last
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.returning import Returning
 from conversations.protocol.unacknowledged import decode_tails
-from conversations.protocol.waiting_row import WaitingRow, decode_waiting
+from conversations.protocol.waiting_row import decode_waiting
 from conversations.worker import remaining
 from conversations.worker.active import Active
 from conversations.worker.letters import Leftover
 from conversations.worker.partition import Partition
-from conversations.worker.unacknowledged import Remaining
+from conversations.worker.unacknowledged import Remaining, remaining_in
 
 PART_BYTES = 1_000_000
 """Bytes of messages that a part may always have. It has more only while the step has room for further work."""
@@ -134,7 +134,8 @@ class _Part:
         """Yield what is left, until the part is full: first the transmitted envelopes, then the delayed ones. Delete the rows that are done."""
         partition = self._partition
         for key, row in self._kept_rows():
-            yield from self._taken(self._kept(key, row))
+            first, tails = int.from_bytes(key[-8:], "big"), partition.outbox.decoded(key, decode_tails, row)
+            yield from self._taken(remaining_in(self._row.prefix, first, tails, self._after, key))
             if self._is_full:
                 return
             partition.unacknowledged.drop_row(key, row)
@@ -143,7 +144,7 @@ class _Part:
         for key, row in partition.outbox.scan(rows.DELAYED + self._own):
             kept = partition.outbox.decoded(key, decode_waiting, row)
             if decode(kept.value).kind is Kind.MESSAGE:
-                yield from self._taken(self._delayed(key, kept), is_delayed=True)
+                yield from self._taken(remaining.in_row(partition.transmission, key, kept), is_delayed=True)
                 if self._is_full:
                     return
                 partition.transmission.drop(self._own, key, row)
@@ -174,13 +175,3 @@ class _Part:
                 if not is_delayed:
                     self._after = it.number
                 yield it
-
-    def _kept(self, key: bytes, row: bytes) -> Iterator[Remaining]:
-        tails = self._partition.outbox.decoded(key, decode_tails, row)
-        for number, tail in enumerate(tails, int.from_bytes(key[-8:], "big")):
-            value = self._row.prefix + tail
-            yield Remaining(number, value, decode(value), key)
-
-    def _delayed(self, key: bytes, kept: WaitingRow) -> Iterator[Remaining]:
-        for envelope, value in self._partition.transmission.delayed_in(kept):
-            yield Remaining(envelope.seq, value, envelope, key)

@@ -132,8 +132,8 @@ class Unacknowledged:
                 key = rows.numbered(rows.UNACKNOWLEDGED, active.identity, run.first)
                 row = (self._outbox.read if run.size < ROW_BYTES else self._outbox.read_once)(key)
                 tails = [] if row is None else self._outbox.decoded(key, decode_tails, row)
-                yield from _remaining(prefix, run.first, tails, number, key)
-        yield from _remaining(prefix, sent.first, list(sent.fresh), number, b"")
+                yield from remaining_in(prefix, run.first, tails, number, key)
+        yield from remaining_in(prefix, sent.first, list(sent.fresh), number, b"")
 
     def forget(self, active: Active) -> None:
         """Delete all rows of a dialog, and drop the envelopes of this step, because the dialog is over, and nothing of it must come back."""
@@ -183,7 +183,8 @@ class Unacknowledged:
         self.bytes -= run.size
 
 
-def _remaining(prefix: bytes, first: int, tails: list[bytes], number: int, row: bytes) -> Iterator[Remaining]:
+def remaining_in(prefix: bytes, first: int, tails: list[bytes], number: int, row: bytes) -> Iterator[Remaining]:
+    """Yield the envelopes with numbers above ``number``. ``tails`` has them without their ``prefix``, and ``first`` is the number of the first one."""
     for at, tail in enumerate(tails, first):
         if at > number:
             value = prefix + tail
