@@ -16,12 +16,10 @@ from conversations.bodies import codec_of
 from conversations.kafka.admin import apply
 from conversations.protocol.contract import as_message_type
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Prefix,
     encode_long,
     encode_message,
     encode_prefix,
-    header_of,
     message_run,
 )
 from conversations.protocol.topics import QUEUE, partition_of, service_topic
@@ -79,7 +77,7 @@ def messages(job: Job) -> Iterator[Filling]:
     for number in range(load.messages):
         key, prefix, partition = dialogs[number % load.dialogs]
         value = encode_message(prefix, number // load.dialogs, -1, sent_at, run, body)
-        yield topic, partition, key, value, [(HEADER_NAME, header_of(value, len(prefix)))]
+        yield topic, partition, key, value, None
 
 
 def dialog(key: bytes, partitions: int, now: int) -> tuple[bytes, bytes, int]:

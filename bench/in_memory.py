@@ -18,13 +18,12 @@ from conversations.memory.broker import MemoryBroker
 from conversations.memory.clock import SystemClock
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Out
+from conversations.protocol import envelope
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Prefix,
     encode_long,
     encode_message,
     encode_prefix,
-    header_of,
     message_run,
 )
 from conversations.protocol.identifiers import uuid7
@@ -65,8 +64,13 @@ def fill(broker: MemoryBroker, messages: int, dialogs: int) -> None:
         key, start = known[number % dialogs]
         at = number // dialogs
         value = encode_message(start, at, at - 2 if at > 2 and at % 3 == 0 else -1, sent_at, run, BODY)
-        headers = [(HEADER_NAME, header_of(value, len(start)))]
-        broker.append(Out(topic, partition_of(key, PARTITIONS), key, value, headers))
+        broker.append(Out(topic, partition_of(key, PARTITIONS), key, value, _headers(value, len(start))))
+
+
+def _headers(value: bytes, start: int) -> list[tuple[str, bytes]] | None:
+    """Return the headers that the measured revision wants: earlier ones set a record without the header ``dialog`` aside."""
+    header_of = getattr(envelope, "header_of", None)
+    return None if header_of is None else [("dialog", header_of(value, start))]
 
 
 def reporting(worker: Worker, over: threading.Event) -> None:

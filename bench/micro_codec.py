@@ -14,7 +14,6 @@ import fastavro
 
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Envelope,
     Kind,
     Prefix,
@@ -26,12 +25,10 @@ from conversations.protocol.envelope import (
     encode_long,
     encode_message,
     encode_prefix,
-    header_of,
     message_run,
 )
 from conversations.protocol.envelope_avro import CURRENT, decode_avro, from_fields
 from conversations.protocol.registry import HEAD_SIZE
-from conversations.protocol.rules import header_among
 
 NOW = 1_763_000_000_000_000
 PREFIX = Prefix(
@@ -78,7 +75,7 @@ def calls() -> dict[str, Callable[[], object]]:
     prefix, sent_at = encode_prefix(PREFIX), encode_long(NOW)
     run = message_run(ENVELOPE.message_type, ENVELOPE.content_type)
     value, start, body = encode(ENVELOPE), len(prefix), ENVELOPE.body
-    end, header = encode_end(prefix, 101, 99, sent_at), header_of(value, start)
+    end = encode_end(prefix, 101, 99, sent_at)
     assert value == encode_message(prefix, 100, 99, sent_at, run, body)
     return {
         "encode (fastavro)": lambda: encode(ENVELOPE),
@@ -90,8 +87,6 @@ def calls() -> dict[str, Callable[[], object]]:
         "decode (prefix not known)": lambda: decode(value),
         "decode_tail": lambda: decode_tail(PREFIX, value, start),
         "decode_tail of an END": lambda: decode_tail(PREFIX, end, start),
-        "header_of": lambda: header_of(value, start),
-        "header_among": lambda: header_among([(HEADER_NAME, header)], value, start),
         "endpoint: receive + send": dialog_step(),
     }
 

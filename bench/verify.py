@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from confluent_kafka import Message
 
 from bench import topics, wire
 from bench.contenders import our_loop
 from bench.workload import PARTITIONS, Job
-from conversations.protocol.envelope import Kind, split_header
+from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import QUEUE, service_topic
+from conversations.testing.said import said
 
 Reply = tuple[object, int]
 """Conversation, and a number that is different for each reply in it."""
@@ -68,11 +68,9 @@ def queue(job: Job, messages: int | None = None) -> Verdict:
 
 def _queue(messages: Iterable[Message]) -> Iterator[Reply]:
     for message in messages:
-        headers: Any = message.headers()
-        for _, header in headers or ():
-            conversation, _from_initiator, kind, number = split_header(header)
-            if kind is Kind.MESSAGE:
-                yield conversation, number
+        conversation, _from_initiator, kind, number = said(message.value())
+        if kind is Kind.MESSAGE:
+            yield conversation, number
 
 
 def dialogs(bootstrap: str, space: str, service: str, count: int) -> Verdict:

@@ -24,12 +24,10 @@ from conversations.kafka.admin import apply
 from conversations.kafka.connection import KafkaConnection
 from conversations.protocol.command import Begin, Command, Send, encode_command
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Prefix,
     encode_long,
     encode_message,
     encode_prefix,
-    header_of,
     message_run,
 )
 from conversations.protocol.identifiers import RANDOM_BITS, uuid7
@@ -100,7 +98,7 @@ def _replies(job: Job, keys: Sequence[bytes]) -> Iterator[Filling]:
         key, head, partition = dialogs[number % load.dialogs]
         turn = number // load.dialogs
         value = encode_message(head, turn, turn, sent_at, run, body)
-        yield topic, partition, key, value, [(HEADER_NAME, header_of(value, len(head)))]
+        yield topic, partition, key, value, None
 
 
 def verdict(job: Job) -> verify.Verdict:

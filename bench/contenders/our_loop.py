@@ -114,7 +114,7 @@ def run(job: Job, service: Service[Any], messages: int | None = None) -> None:
         if worker.counts.handled >= job.workload.dialogs:
             watch.opened(worker.counts.handled)
     elapsed, commits = watch.elapsed(), worker.counts.commits
-    late = sum(partition.waiting.added for partition in worker.partitions.values())
+    late = sum(partition.waiting.drawn for partition in worker.partitions.values())
     profilers.stop(job.workload.messages)
     worker.close()
     report(worker.counts.handled, elapsed, commits, late=late, lap=watch.lap, form=form.name())

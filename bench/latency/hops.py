@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean
-from typing import Any
 
 from bench.topics import read
-from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
+from conversations.errors import UndecodableRecord
+from conversations.protocol.envelope import Kind
+from conversations.testing.said import said
 
 HOPS = (
     "asked: its command is in the log",
@@ -45,7 +46,13 @@ def _row(times: Sequence[float], begin: float, end: float) -> list[float]:
 def _messages(bootstrap: str, topic: str, partitions: int) -> Iterator[float]:
     """Yield the times of the messages of a topic in milliseconds. Acknowledgements and ends are left out."""
     for record in read(bootstrap, topic, partitions):
-        headers: Any = record.headers() or []
-        kinds = [split_header(value)[2] for name, value in headers if name == HEADER_NAME]
-        if not kinds or kinds == [Kind.MESSAGE]:
+        if _kind(record.value()) in {None, Kind.MESSAGE}:
             yield record.timestamp()[1]
+
+
+def _kind(value: bytes | None) -> Kind | None:
+    """Return the kind of an envelope; None for a record of the bare chain."""
+    try:
+        return said(value).kind
+    except UndecodableRecord:
+        return None

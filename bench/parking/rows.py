@@ -12,7 +12,7 @@ from bench.topics import Filling
 from bench.workload import BODY_BYTES
 from conversations import Kafka
 from conversations.protocol import rows
-from conversations.protocol.envelope import encode_long, encode_message, header_of, message_run
+from conversations.protocol.envelope import encode_long, encode_message, message_run
 from conversations.protocol.park_row import ParkRow, encode_park
 from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations.protocol.waiting_row import WaitingRow, encode_waiting
@@ -32,8 +32,7 @@ def parked_rows(kafka: Kafka, dialogs: int, messages: int, partitions: int, due:
             value = encode_message(prefix, number, -1, encode_long(now), run, b"x" * BODY_BYTES)
             size += len(value)
             offset = place * messages + number
-            header = header_of(value, len(prefix))
-            row = WaitingRow(queue, offset, now, True, int(number == 0), key, header, value)
+            row = WaitingRow(queue, offset, now, True, int(number == 0), key, b"", value)
             yield state, partition, rows.numbered(rows.PARKED, own, number), encode_waiting(row), None
         park = ParkRow(due, next=messages, size=size, since=now, ticket=1, failure="ValueError: made for the benchmark")
         yield state, partition, rows.PARK + own, encode_park(park), None

@@ -20,7 +20,7 @@ from bench.workload import BODY_BYTES, PARTITIONS, Job, Workload
 from conversations.bodies import codec_of
 from conversations.protocol.command import Command, Send, encode_command
 from conversations.protocol.contract import as_message_type
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.topics import COMMANDS, partition_of, service_topic, transmission_topic
 
 HOME, AWAY = "home", "away"
@@ -123,8 +123,7 @@ def envelopes(space: str, names: list[str], numbers: range) -> Iterator[Filling]
                 body=body,
             )
         )
-        headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
-        yield topic, partition_of(name.encode(), PARTITIONS), name.encode(), value, headers
+        yield topic, partition_of(name.encode(), PARTITIONS), name.encode(), value, None
 
 
 def pace(bootstrap: str, records: Iterator[Filling], rate: int) -> None:

@@ -30,16 +30,13 @@ from conversations.kafka.admin import apply
 from conversations.protocol.command import Command, Send, encode_command
 from conversations.protocol.contract import as_message_type
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Envelope,
     Kind,
     Prefix,
     encode,
-    header_of,
-    split_header,
-    tail_start,
 )
 from conversations.protocol.topics import COMMANDS, QUEUE, partition_of, service_topic
+from conversations.testing.said import said
 
 DIALOGS = 10_000
 BROKEN = -9719
@@ -122,8 +119,7 @@ class Run:
             value = encode(
                 Envelope(prefix, Kind.ERROR, -1, -1, -1, sent_at=now, code=BROKEN, description="to measure it")
             )
-            headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
-            yield topic, partition_of(name.encode(), PARTITIONS), name.encode(), value, headers
+            yield topic, partition_of(name.encode(), PARTITIONS), name.encode(), value, None
 
     def _items(self) -> Iterator[Filling]:
         topic, now = service_topic(self.space, SOURCE, COMMANDS), time.time_ns() // 1_000
@@ -150,10 +146,7 @@ class Run:
     def _kinds(self, service: str) -> Kinds:
         found: Kinds = {kind: [] for kind in Kind}
         for message in topics.read(self._ground.bootstrap, service_topic(self.space, service, QUEUE), PARTITIONS):
-            headers: Any = message.headers()
-            for name, header in headers or ():
-                if name == HEADER_NAME:
-                    found[split_header(header)[2]].append(message.timestamp()[1] / 1e3)
+            found[said(message.value()).kind].append(message.timestamp()[1] / 1e3)
         return found
 
 

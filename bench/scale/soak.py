@@ -22,13 +22,11 @@ from bench.topics import Filling
 from bench.workload import Job, Workload
 from conversations import Kafka
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Prefix,
     encode_end,
     encode_long,
     encode_message,
     encode_prefix,
-    header_of,
     message_run,
 )
 from conversations.protocol.topics import QUEUE, partition_of, service_topic
@@ -93,7 +91,7 @@ def _dialog(job: Job) -> Iterator[Filling]:
     topic = service_topic(job.space, our_loop.ANSWERING, QUEUE)
     partition = partition_of(key, job.workload.partitions)
     for value in values:
-        yield topic, partition, key, value, [(HEADER_NAME, header_of(value, len(prefix)))]
+        yield topic, partition, key, value, None
 
 
 def _judged(samples: list[dict[str, Any]], made: int) -> dict[str, Any]:

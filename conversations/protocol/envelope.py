@@ -17,9 +17,9 @@ from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry
 from conversations.protocol.varint import LONGS, PAIR_SIZE, PAIRS, TABLE_END, encode_long, read_long, read_pair
 
 __all__ = [
-    "HEADER_NAME", "IDENTITY_AT", "IDENTITY_END", "Envelope", "Extras", "FenceOutcome", "Kind", "KnownPrefix", "Origin", "Prefix", "Seal",
-    "UndecodableRecord", "behind_header", "decode", "decode_current", "decode_next", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
-    "encode_message", "encode_prefix", "header_of", "message_run", "split_header", "tail_start",
+    "IDENTITY_AT", "IDENTITY_END", "Envelope", "Extras", "FenceOutcome", "Kind", "KnownPrefix", "Origin", "Prefix", "Seal",
+    "UndecodableRecord", "decode", "decode_current", "decode_next", "decode_tail", "encode", "encode_ack", "encode_end", "encode_long",
+    "encode_message", "encode_prefix", "message_run", "tail_start",
 ]  # fmt: skip
 
 IDENTITY_AT: Final = 10
@@ -27,8 +27,6 @@ IDENTITY_AT: Final = 10
 IDENTITY_END: Final = 27
 """Position after them."""
 
-HEADER_NAME: Final = "dialog"
-"""Name of the record's only header. It repeats the conversation id, side, kind and number of the envelope."""
 
 KnownPrefix: TypeAlias = tuple[Prefix, bytes]
 """A prefix, decoded and encoded."""
@@ -230,41 +228,6 @@ def prefix_in(value: bytes) -> Prefix:
         UndecodableRecord: the record has another schema, or the prefix is broken.
     """
     return _checked_prefix(value)[0]
-
-
-def header_of(value: bytes, tail_start: int) -> bytes:
-    """Return the ``dialog`` header for ``value``, a valid record of the current schema: conversation id, side, kind, number."""
-    if value[tail_start + 1] < 128:
-        return value[IDENTITY_AT:IDENTITY_END] + value[tail_start : tail_start + 2]
-    end = tail_start + 2
-    while value[end] > 127:
-        end += 1
-    return value[IDENTITY_AT:IDENTITY_END] + value[tail_start : end + 1]
-
-
-def split_header(header: bytes) -> tuple[bytes, bool, Kind, int]:
-    """Decode a ``dialog`` header. Return the conversation id, from_initiator, the kind and the number.
-
-    Raises:
-        UndecodableRecord: the bytes are not such a header.
-    """
-    kind = _KINDS[header[17]] if 19 <= len(header) <= _LONGEST_HEADER and header[17] < len(_KINDS) else None
-    if kind is None or header[16] > 1:
-        raise UndecodableRecord(f"not a dialog header: {header[:32].hex()}")
-    seq, end = read_long(header, 18)
-    if end != len(header):
-        raise UndecodableRecord(f"trailing bytes in a dialog header: {header[:32].hex()}")
-    return header[:16], header[16] == 1, kind, seq
-
-
-def behind_header(data: bytes) -> bytes:
-    """Return what follows a ``dialog`` header in ``data``; nothing if ``data`` is shorter than the longest header."""
-    if len(data) <= _LONGEST_HEADER:
-        return b""
-    at = 18
-    while data[at] > 127:
-        at += 1
-    return data[at + 1 :]
 
 
 def _foreign(value: bytes) -> UndecodableRecord:

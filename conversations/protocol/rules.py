@@ -5,11 +5,8 @@ A record that breaks a ``Rule`` is set aside with its bytes. Its number does not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 
-from conversations.protocol.envelope import HEADER_NAME, IDENTITY_AT, IDENTITY_END, header_of
 from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, RECORD_BYTES
 
 
@@ -26,9 +23,6 @@ class Rule(StrEnum):
     SKIPPED = "an ACK names a skipped message by a negative number"
     FIELDS = "only an ACK may have skipped numbers, and only some kinds of envelopes have extras"
     FRAGMENT = f"only a MESSAGE has fragments: fragment 0 to n - 1 of n, which is at most {FRAGMENTS}"
-    HEADER = f"the record has no header {HEADER_NAME!r}"
-    HEADER_SAYS = "the record's header and body disagree"
-    HEADERS = "the record's headers cannot be read: a name is not UTF-8"
     SERVICE = "misrouted: the envelope is for another service"
     KEY_SIZE = f"misrouted: a record needs a key of 1 to {KEY_BYTES} bytes"
     KEY_TEXT = "misrouted: the key is not text"
@@ -45,7 +39,7 @@ class Rule(StrEnum):
     COMMAND_KEY = "the command's key is not the key of its record, or the command has no operations"
 
 
-OWNERS = frozenset({Rule.HEADERS, Rule.ENDPOINT_KEY, Rule.PREFIX, Rule.ACCEPT_UNTIL, Rule.SENDER, Rule.CONVERSATION})
+OWNERS = frozenset({Rule.ENDPOINT_KEY, Rule.PREFIX, Rule.ACCEPT_UNTIL, Rule.SENDER, Rule.CONVERSATION})
 """Rules that only the owner of a dialog can check.
 
 The check needs the endpoint, the catalog, or the Kafka client that read the record.
@@ -59,30 +53,6 @@ class Inadmissible(Exception):
 
     def __init__(self, rule: Rule, detail: object = "") -> None:
         super().__init__(told(rule, detail))
-
-
-def header_among(headers: Sequence[tuple[str, Any]] | None, value: bytes, tail_start: int) -> bytes:
-    """Return the ``dialog`` header of a record, and check that it agrees with the record's value.
-
-    ``value`` is a valid record of the current schema; its prefix ends at ``tail_start``.
-
-    Raises:
-        Inadmissible: the headers cannot be read, the header is missing, or it disagrees with the value.
-    """
-    if headers is None:
-        raise Inadmissible(Rule.HEADERS)
-    for name, header in headers:
-        if name == HEADER_NAME:
-            is_short = value[tail_start + 1] < 128  # the encoded number has one byte: the frequent case
-            if header != (
-                value[IDENTITY_AT:IDENTITY_END] + value[tail_start : tail_start + 2]
-                if is_short
-                else header_of(value, tail_start)
-            ):
-                raise Inadmissible(Rule.HEADER_SAYS)
-            found: bytes = header
-            return found
-    raise Inadmissible(Rule.HEADER)
 
 
 def told(rule: Rule, detail: object = "") -> str:

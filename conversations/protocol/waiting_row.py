@@ -15,6 +15,8 @@ from conversations.protocol.envelope_run import encode_text, read_text
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Schema
 from conversations.protocol.varint import encode_long, encode_new, read_bytes, read_int, read_long
 
+_EARLIER_HEADER = 28
+"""Largest number of bytes of the header that rows of earlier releases keep."""
 _WAITING = Schema(schemas.load("waiting", schemas.newest("waiting")))
 
 
@@ -29,7 +31,25 @@ class WaitingRow:
     attempts: int
     key: bytes
     header: bytes
+    """Its trace context; see ``trace_in``."""
     value: bytes
+
+
+def trace_in(row: WaitingRow) -> bytes:
+    """Return the trace context of a record of a queue; empty if there is none.
+
+    In rows of earlier releases, a header of the record is in front of it: 16 bytes of a conversation id, the side (0 or 1), the kind, and a
+    number of up to 10 bytes. A trace context is longer than that, and its characters are no such side.
+    """
+    kept = row.header
+    if len(kept) <= _EARLIER_HEADER:
+        return b""
+    if kept[16] > 1:
+        return kept
+    at = 18
+    while kept[at] > 127:
+        at += 1
+    return kept[at + 1 :]
 
 
 def encode_waiting(row: WaitingRow) -> bytes:

@@ -12,7 +12,7 @@ from conversations.memory.group import Member
 from conversations.memory.record import MemoryRecord
 from conversations.memory.transactions import Transaction
 from conversations.ports import Clock, Out, Produced
-from conversations.protocol.envelope import HEADER_NAME, decode
+from conversations.protocol.envelope import decode
 from conversations.protocol.seals import NotAuthentic
 from conversations.protocol.topics import (
     DEAD_LETTER,
@@ -167,20 +167,19 @@ class FaultyBroker(MemoryBroker):
         if not commit or not isinstance(transaction, StepTransaction):
             return super().finish(transaction, commit=commit)
         self._check_writer(transaction)
-        self.ledger.speak(out.headers for out in map(Out._make, transaction.sent) if out.topic.endswith(f".{QUEUE}"))
+        self.ledger.speak(out.value for out in map(Out._make, transaction.sent) if out.topic.endswith(f".{QUEUE}"))
         ends = super().finish(transaction, commit=True)
         transmission = transmission_topic(self.namespace, FAR)
         wanted = f".{QUEUE}", f".{DEAD_LETTER}", transmission
         records = [record for record in transaction.records if record.topic().endswith(wanted)]
         for record in records:
             if record.topic() == transmission:
-                self.ledger.may_repeat(dict(record.headers() or ()).get(HEADER_NAME, b""))
+                self.ledger.may_repeat(record.value())
         self.ledger.commit(transaction.service, transaction.handled, records)
-        sent = {id(record.headers()) for record in records}
+        sent = {id(record.value()) for record in records}
         for out in transaction.late:
-            headers = dict(out.headers or ())
-            if id(out.headers) not in sent and HEADER_NAME in headers:  # not a second copy of a record that has arrived
-                self.ledger.say(headers[HEADER_NAME])
+            if id(out.value) not in sent:  # not a second copy of a record that has arrived
+                self.ledger.say(out.value)
         self.late += transaction.late
         # A transaction that hung may be committed after ``resume``.
         (self.late if self.stop is _never else self.stopped).extend(transaction.stopped)

@@ -12,11 +12,10 @@ from typing import NamedTuple
 from conversations.errors import UndecodableRecord
 from conversations.handlers import Side
 from conversations.memory.record import MemoryRecord
-from conversations.ports import Headers
 from conversations.protocol import letters, rows
 from conversations.protocol.contract import END_OF_STREAM
 from conversations.protocol.endpoint import Endpoint
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, split_header, tail_start
+from conversations.protocol.envelope import Envelope, Kind, decode, tail_start
 from conversations.protocol.fragments import last_number
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.partition_row import PartitionRow, decode_partition
@@ -28,6 +27,7 @@ from conversations.protocol.waiting_row import decode_waiting
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.ledger import Ledger
 from conversations.testing.reading import endpoints_of, state_of, visible
+from conversations.testing.said import said
 from conversations.testing.wire import waiting
 
 Sides = Mapping[str, Mapping[tuple[str, bool], Side]]
@@ -95,10 +95,10 @@ class Facts:
             for service in broker.services:
                 self._read(broker, service)
             for out in broker.late + broker.stopped:
-                self._note_on_the_way(out.value or b"", out.headers)
+                self._note_on_the_way(out.value or b"")
         for source, target in permutations(brokers, 2):
             for record in waiting(source, target):
-                self._note_on_the_way(record.value() or b"", record.headers())
+                self._note_on_the_way(record.value() or b"")
         self.handled = Counter(
             (entry.conversation, entry.to_initiator, number)
             for entry in self.ledger.handled
@@ -110,9 +110,9 @@ class Facts:
         """The ledger of all clusters."""
         return self.brokers[0].ledger
 
-    def _note_on_the_way(self, value: bytes, headers: Headers | None) -> None:
+    def _note_on_the_way(self, value: bytes) -> None:
         """Note an envelope that is in no queue yet."""
-        conversation, from_initiator, _, number = split_header(dict(headers or ())[HEADER_NAME])
+        conversation, from_initiator, _, number = said(value)
         direction = conversation, not from_initiator
         self.flying.add(direction)
         if number != NONE:

@@ -9,10 +9,11 @@ from uuid import UUID
 
 from conversations.errors import UndecodableRecord
 from conversations.memory.record import MemoryRecord
-from conversations.ports import Headers
 from conversations.protocol import letters
-from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
+from conversations.protocol.envelope import Kind
 from conversations.protocol.sequencing import NONE
+from conversations.protocol.topics import DEAD_LETTER
+from conversations.testing.said import said
 
 
 class Handled(NamedTuple):
@@ -65,30 +66,29 @@ class Ledger:
         self.handled += handled
         kept = []
         for record in records:
+            if not record.topic().endswith(f".{DEAD_LETTER}"):
+                self.say(record.value())
+                continue
             headers = dict(record.headers() or ())
-            if (header := headers.get(HEADER_NAME)) is not None:
-                self.say(header)
-            elif letters.SEQUENCE in headers and letters.HELD not in headers:
+            if letters.SEQUENCE in headers and letters.HELD not in headers:
                 kept.append(_letter(service, headers))
         if handled or kept:
             self.steps.append(Step(handled, kept))
 
-    def speak(self, sent: Iterable[Headers | None]) -> None:
-        """Check that the numbers of each direction are sent in order.
+    def speak(self, sent: Iterable[bytes | None]) -> None:
+        """Check that the numbers of each direction are sent in order. ``sent`` are the values of records for queues.
 
         Raises:
             AssertionError: a lower number was sent after a higher one.
         """
-        for headers in sent:
-            for name, header in headers or ():
-                if name == HEADER_NAME:
-                    self._speak(header)
+        for value in sent:
+            self._speak(value)
 
-    def _speak(self, header: bytes) -> None:
+    def _speak(self, value: bytes | None) -> None:
         try:
-            conversation, from_initiator, kind, number = split_header(header)
+            conversation, from_initiator, kind, number = said(value)
         except UndecodableRecord:
-            return  # no worker wrote this header
+            return  # no worker wrote this record
         if kind is Kind.RESEND:
             self._asked.add((conversation, not from_initiator))
         last = self._spoken.get((conversation, from_initiator), NONE)
@@ -96,20 +96,20 @@ class Ledger:
             raise AssertionError(f"invariant 3 (in order): {conversation.hex()} sends number {number} after {last}")
         self._spoken[conversation, from_initiator] = max(last, number)
 
-    def may_repeat(self, header: bytes) -> None:
+    def may_repeat(self, value: bytes | None) -> None:
         """Note that the sender of an envelope may send its numbers again unasked, because the receiver is on another cluster."""
         try:
-            conversation, from_initiator, _, _ = split_header(header)
+            conversation, from_initiator, _, _ = said(value)
         except UndecodableRecord:
-            return  # no worker wrote this header
+            return  # no worker wrote this record
         self._asked.add((conversation, from_initiator))
 
-    def say(self, header: bytes) -> None:
+    def say(self, value: bytes | None) -> None:
         """Count a numbered envelope that a transaction sends."""
         try:
-            conversation, from_initiator, _, number = split_header(header)
+            conversation, from_initiator, _, number = said(value)
         except UndecodableRecord:
-            return  # no worker wrote this header
+            return  # no worker wrote this record
         if number != NONE and not self._is_again(conversation, from_initiator, number):
             self.said[conversation, from_initiator, number] += 1
 

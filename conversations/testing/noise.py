@@ -1,4 +1,4 @@
-"""Unusable records: torn, forged, without a header, or in the wrong partition."""
+"""Unusable records: torn, with another key, or in the wrong partition."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from conversations.durations import milliseconds
 from conversations.memory.record import MemoryRecord
 from conversations.ports import Out
-from conversations.protocol.envelope import HEADER_NAME, decode
+from conversations.protocol.envelope import decode
 from conversations.protocol.integrity import CRC
 from conversations.protocol.topics import COMMANDS, DECISIONS, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
@@ -42,7 +42,7 @@ def make(broker: FaultyBroker) -> None:
         if out.partition >= broker.services[service]:
             return  # a service with one partition has no wrong partition
         if (kind is not _misrouted and CRC in dict(record.headers() or ())) or (
-            broker.seals is not None and kind in _UNSEALED
+            broker.seals is not None and kind is _keyless  # it is still an envelope, and its seal does not fit
         ):
             broker.ruin(out)  # its checksum is wrong or missing, or its seal does not fit: it is discarded
             return
@@ -70,18 +70,6 @@ def _empty(record: MemoryRecord, random: Random) -> Out:
     return Out(record.topic(), record.partition(), record.key(), None, record.headers())
 
 
-def _bare(record: MemoryRecord, random: Random) -> Out:
-    del random  # nothing to draw
-    return Out(record.topic(), record.partition(), record.key(), record.value(), None)
-
-
-def _renumbered(record: MemoryRecord, random: Random) -> Out:
-    """Make a record whose header has another number than its body."""
-    header = dict(record.headers() or ())[HEADER_NAME]
-    forged = header[:18] + bytes([(header[18] + 2 * random.randrange(1, 30)) % 128]) + header[19:]
-    return Out(record.topic(), record.partition(), record.key(), record.value(), [(HEADER_NAME, forged)])
-
-
 def _misrouted(record: MemoryRecord, random: Random) -> Out:
     del random  # nothing to draw
     partition = record.partition() - 1 if record.partition() else 1
@@ -93,8 +81,4 @@ def _keyless(record: MemoryRecord, random: Random) -> Out:
     return Out(record.topic(), record.partition(), key, record.value(), record.headers())
 
 
-_KINDS: list[Callable[[MemoryRecord, Random], Out]] = [
-    _torn, _garbage, _empty, _bare, _renumbered, _misrouted, _keyless,
-]  # fmt: skip
-_UNSEALED = (_bare, _renumbered, _keyless)
-"""Records that still are envelopes, and whose seal does not fit."""
+_KINDS: list[Callable[[MemoryRecord, Random], Out]] = [_torn, _garbage, _empty, _misrouted, _keyless]

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from conversations.handlers import Side
 from conversations.protocol.command import Command
 from conversations.protocol.endpoint import NEVER, Endpoint, prefix_of
-from conversations.protocol.envelope import Envelope, Prefix, behind_header, encode_prefix
+from conversations.protocol.envelope import Envelope, Prefix, encode_prefix
 from conversations.protocol.park_row import QUEUE_ON, ParkRow
 from conversations.protocol.partition_row import record_name
 from conversations.protocol.rows import SKIPPED, GroupRow, Tombstone, encode_constant
@@ -305,7 +305,8 @@ class Recorded(Item):
     offset: int
     log_time: int
     key: bytes
-    header: bytes
+    trace: bytes
+    """The trace context that came with the record; empty if there is none."""
     value: bytes
     accepted: bool = False
     """True after the endpoint has accepted the envelope's number."""
@@ -321,11 +322,6 @@ class Recorded(Item):
     def is_changed(self) -> bool:
         """True if ``accepted`` or ``attempts`` has changed since the item's row was written."""
         return self._kept != (self.accepted, self.attempts)
-
-    @property
-    def trace(self) -> bytes:
-        """The trace context that came with the record; empty if there is none. ``header`` has it behind the record's ``dialog`` header."""
-        return self.header
 
     def accept(self) -> None:
         """Note that the endpoint has accepted the envelope's number, perhaps before the item's turn."""
@@ -353,14 +349,9 @@ class Arrival(Recorded):
         """Let the last fragment of a message stand for the whole message."""
         self.envelope, self.pieces = envelope, pieces
 
-    @property
-    def trace(self) -> bytes:
-        """The trace context that came with the envelope; empty if there is none."""
-        return behind_header(self.header)
-
-    def replace(self, envelope: Envelope, header: bytes, value: bytes) -> None:
+    def replace(self, envelope: Envelope, value: bytes) -> None:
         """Replace the message by a message with the body that an operator supplied. Its trace context stays."""
-        self.envelope, self.header, self.value, self.pieces = envelope, header + self.trace, value, 1
+        self.envelope, self.value, self.pieces = envelope, value, 1
 
 
 @dataclass(slots=True, eq=False)

@@ -8,7 +8,7 @@ from conversations.errors import LocalError
 from conversations.protocol import codes, letters, rows
 from conversations.protocol.admission import body_too_large, check_error
 from conversations.protocol.command import Action, Command, Failed, Resolve
-from conversations.protocol.envelope import Kind, encode, header_of, tail_start
+from conversations.protocol.envelope import Kind, encode
 from conversations.protocol.events import ConversationId, Resolved
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.limits import DESCRIPTION_LIMIT, sendable
@@ -129,8 +129,7 @@ def _edit(partition: Partition, found: Park, item: Arrival, body: bytes) -> None
     partition.letters.dead_letter(item, letters.EDITED, held=True)
     partition.waiting.fragments.forget(active, envelope.seq)
     edited = replace(envelope, body=body, content_type=receiver[0].content_type, fragment=0, fragments=1)
-    value = encode(edited)
-    item.replace(edited, header_of(value, tail_start(value)), value)
+    item.replace(edited, encode(edited))
     partition.parking.replace_head(found, item)
 
 

@@ -17,7 +17,6 @@ from conversations.ports import Headers, Record
 from conversations.protocol import rows
 from conversations.protocol.command import Command, Piece, concerns_partition, decode_command
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     IDENTITY_AT,
     IDENTITY_END,
     Envelope,
@@ -31,11 +30,11 @@ from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.integrity import Damaged, has_checksum
 from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.plain_records import why_copied
-from conversations.protocol.rules import Inadmissible, Rule, header_among, told
+from conversations.protocol.rules import Inadmissible, Rule, told
 from conversations.protocol.seals import NotAuthentic
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import has_commands, partition_of
-from conversations.protocol.waiting_row import WaitingRow, decode_waiting
+from conversations.protocol.waiting_row import WaitingRow, decode_waiting, trace_in
 from conversations.tracing import headers_of, trace_of
 from conversations.worker.active import Active, Arrival, Order
 from conversations.worker.partition import Partition
@@ -57,9 +56,7 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
     partition.progress.take(offset, log_time)
     headers = read_headers(record)
     try:
-        # Nearly every record has only the header ``dialog``.
-        is_plain = headers is not None and len(headers) == 1 and headers[0][0] == HEADER_NAME
-        is_whole = not is_plain and has_checksum(headers or (), record.key(), value)
+        is_whole = bool(headers) and has_checksum(headers or (), record.key(), value)
         if value is None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
@@ -72,18 +69,16 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
             if known[2] is None:
                 envelope = decode_tail(known[0], value, start)
             else:
-                envelope, value = known[2].undress_usual(Come(record, headers, value, start, is_whole), known[0])
+                envelope, value = known[2].undress_usual(Come(record, value, start, is_whole), known[0])
             if record.key() != active.lane.key:
                 raise Inadmissible(Rule.ENDPOINT_KEY)
-            header = header_among(headers, value, start)
         else:
             value = partition.context.destinations.schemas.envelope(value)
             envelope, start = decode_current(value)
             wire = partition.context.destinations.wire(envelope.prefix.from_service)
             if wire is not None:
-                come = Come(record, headers, value, start, is_whole)
+                come = Come(record, value, start, is_whole)
                 envelope, value = wire.undress(come, envelope, partition.context.destinations.schemas)
-            header = header_among(headers, value, start)
             active = _unfamiliar(partition, record, envelope, value[:start], wire)
         if envelope.kind > 1 or envelope.seq < 0 or envelope.fragments != 1 or envelope.skipped or envelope.extras:
             _check_unusual(envelope)
@@ -106,10 +101,9 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
     except Exception as error:  # noqa: BLE001 - our own code failed: only this record is set aside
         set_failed_aside(partition, record, error, headers)
         return
-    if headers and len(headers) > 1 and partition.context.service.tracing is not None:
-        header += trace_of(headers)
+    trace = trace_of(headers) if headers and partition.context.service.tracing is not None else b""
     item = Arrival(
-        active, partition.context.topics.queue, offset, log_time, active.lane.key, header, value, envelope=envelope
+        active, partition.context.topics.queue, offset, log_time, active.lane.key, trace, value, envelope=envelope
     )
     lane = active.lane
     work = partition.work
@@ -339,7 +333,7 @@ def restore_waiting(partition: Partition) -> None:
 
 def _waiting_item(partition: Partition, row: WaitingRow) -> Arrival | Order:
     text = row.key.decode()
-    record = row.topic, row.offset, row.log_time, row.key, row.header, row.value, row.accepted
+    record = row.topic, row.offset, row.log_time, row.key, trace_in(row), row.value, row.accepted
     if has_commands(row.topic):
         command = decode_command(row.value)
         return Order(_concerned(partition, command), *record, command=command, attempts=row.attempts)

@@ -21,11 +21,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from conversations.ports import Headers
 from conversations.protocol import rows
 from conversations.protocol.codes import SystemCode
 from conversations.protocol.endpoint import prefix_of
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Envelope,
     Kind,
     decode,
@@ -33,9 +33,7 @@ from conversations.protocol.envelope import (
     encode_long,
     encode_message,
     encode_prefix,
-    header_of,
     message_run,
-    tail_start,
 )
 from conversations.protocol.fragments import last_number
 from conversations.protocol.referred import Referred, account_of, body_of, following, refers, row_of
@@ -146,27 +144,23 @@ class Transmission:
         if more and not self._context.budget.transmits(len(value)):
             self.delay(active.identity, topic, active.out_key, value, self.carried.trace)
             return
-        start = len(active.out or active.out_prefix())
         if number != NONE and active.endpoint.resends:
-            self.unacknowledged.keep(active, number, value[start:], number + more)
+            tail = value[len(active.out or active.out_prefix()) :]
+            self.unacknowledged.keep(active, number, tail, number + more)
         if wire is not None:
             self._produce(active.way, active.out_key, value, self.carried.trace)
             return
-        headers = [(HEADER_NAME, header_of(value, start))]
-        if self.carried.trace:
-            headers += headers_of(self.carried.trace)
+        headers = headers_of(self.carried.trace) if self.carried.trace else None
         self._outbox.produce((topic, partition, active.out_key, value, headers))
 
     def _produce(self, way: Way, key: bytes, value: bytes, trace: bytes) -> None:
         """Append an envelope with the next transaction, as its way demands."""
-        start = tail_start(value)
-        if way.wire is None:
-            headers = [(HEADER_NAME, header_of(value, start))]
-        else:
-            value, headers = way.wire.dress(key, value, start)
+        headers: Headers = []
+        if way.wire is not None:
+            value, headers = way.wire.dress(key, value)
         if trace:
             headers += headers_of(trace)
-        self._outbox.produce((way.topic, way.partition, key, value, headers))
+        self._outbox.produce((way.topic, way.partition, key, value, headers or None))
 
     def _follow_route(self, active: Active) -> None:
         """Find the partition anew, if the route of the peer has changed.

@@ -104,8 +104,8 @@ def _give_up(partition: Partition, out: tuple[Any, ...], code: SystemCode, why: 
 
 def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
     """Return True if a record comes after a record of the same dialog that was refused for good."""
-    topic, number, _, value, headers = out
-    if number == ANY_PARTITION or not headers or not partition.transmission.refused:
+    topic, number, _, value, _ = out
+    if number == ANY_PARTITION or value is None or not partition.transmission.refused:
         return False
     refusal = partition.transmission.refused.get(value[IDENTITY_AT:IDENTITY_END])
     return refusal is not None and refusal.topic == topic

@@ -206,29 +206,29 @@ class Fragments:
 class Waiting:
     """The rows of one partition that keep records, and the number of their bytes."""
 
-    __slots__ = ("_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held", "most_held")
+    __slots__ = ("_begin", "_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held", "most_held")
 
     def __init__(self, outbox: Outbox, most_held: int) -> None:
         self._outbox = outbox
         self.most_held = most_held
         """The limit ``held_messages`` of a dialog, as a number that compiled code reads directly."""
-        self._first = self._next = FIRST_ROW
+        self._first = self._begin = self._next = FIRST_ROW
         self.bytes = 0
         """Bytes of the records in waiting rows."""
         self.held, self.delayed = Kept(), Delayed()
         self.fragments = Fragments(outbox)
 
     @property
-    def added(self) -> int:
-        """Difference between the next row number and ``FIRST_ROW``."""
-        return self._next - FIRST_ROW
+    def drawn(self) -> int:
+        """How many numbers this owner has drawn for rows behind all others."""
+        return self._next - self._begin
 
     def open(self, now: int) -> None:
         """Begin with numbers that no earlier owner has drawn: letters have them, and operators tell letters apart by them.
 
         A number for each microsecond of the time before are more than an owner can draw.
         """
-        self._next = max(self._next, FIRST_ROW + now)
+        self._begin = self._next = max(self._next, FIRST_ROW + now)
 
     def draw(self) -> int:
         """Draw the number of a row behind all others."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from conversations.ports import Headers, Record
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Prefix, decode_tail, header_of
+from conversations.protocol.envelope import Envelope, Prefix, decode_tail
 from conversations.protocol.integrity import CRC, Damaged, checksum
-from conversations.protocol.rules import Inadmissible, header_among
-from conversations.protocol.seals import NotAuthentic, is_current
+from conversations.protocol.seals import is_current
 from conversations.protocol.sequencing import NONE
 from conversations.sealing import Sealer
 from conversations.writer_schemas import WriterSchemas
@@ -18,8 +17,6 @@ class Come(NamedTuple):
     """A record that has come."""
 
     record: Record
-    headers: Headers | None
-    """Its headers; None if they cannot be read."""
     value: bytes
     """Its envelope in the schema of this release."""
     start: int
@@ -39,15 +36,11 @@ class Wire:
         self.sealer = sealer
         """Seals and opens the envelopes; None if there are no keys for the peer."""
 
-    def dress(self, key: bytes, value: bytes, start: int) -> tuple[bytes, Headers]:
-        """Return the value and the headers of a record that goes this way. ``start`` is the length of the encoded prefix."""
+    def dress(self, key: bytes, value: bytes) -> tuple[bytes, Headers]:
+        """Return the value and the headers of a record that goes this way."""
         if self.sealer is not None:
             value = self.sealer.seal(key, value)  # the prefix, the kind and the number stay as they are
-        header = header_of(value, start)
-        headers: Headers = [(HEADER_NAME, header)]
-        if self.is_far:
-            headers.append((CRC, checksum(header, key, value)))
-        return value, headers
+        return value, [(CRC, checksum(key, value))] if self.is_far else []
 
     def undress_usual(self, come: Come, prefix: Prefix) -> tuple[Envelope, bytes]:
         """Do what ``undress`` does with a record of the current schema whose prefix is known.
@@ -59,10 +52,7 @@ class Wire:
         if self.sealer is None or (self.is_far and not come.has_checksum):
             return self.undress(come, decode_tail(prefix, come.value, come.start))
         found = self.sealer.open_usual(come.record.key(), prefix, come.value, come.start)
-        if found is None:
-            return self.undress(come, decode_tail(prefix, come.value, come.start))
-        _check_header(come, found[0])
-        return found
+        return found or self.undress(come, decode_tail(prefix, come.value, come.start))
 
     def undress(self, come: Come, envelope: Envelope, schemas: WriterSchemas | None = None) -> tuple[Envelope, bytes]:
         """Return the envelope of a record that has come this way, and its bytes, without a seal.
@@ -84,21 +74,7 @@ class Wire:
             if schemas is not None and is_sealed and not is_current(written)
             else None
         )
-        found = self.sealer.open(key, envelope, data)
-        _check_header(come, envelope)
-        return found
-
-
-def _check_header(come: Come, envelope: Envelope) -> None:
-    """Check the header of a sealed record. Nobody but a holder of the keys may have a record set aside, with a dead letter.
-
-    Raises:
-        NotAuthentic: the header is missing, or the envelope has not sealed what it says.
-    """
-    try:
-        header_among(come.headers, come.value, come.start)
-    except Inadmissible as error:
-        raise NotAuthentic(str(error), envelope) from None
+        return self.sealer.open(key, envelope, data)
 
 
 FAR = Wire(is_far=True)

@@ -19,13 +19,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives 
 from pyspark.sql.avro.functions import from_avro
 
 from conversations import schemas
-from conversations.protocol.envelope import HEADER_NAME, Kind
 from conversations.protocol.envelope_avro import CURRENT
 from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
 from conversations.protocol.registry import HEAD_SIZE, MARKER, Registry, fingerprint
 from conversations.protocol.rules import Rule
-from spark_jobs.reading.headers import header
 from spark_jobs.reading.integrity import is_sealed
 from spark_jobs.reading.partitioning import partition_of
 
@@ -162,8 +160,6 @@ def judge(decoded: DataFrame, queues: Mapping[str, tuple[str, int]]) -> DataFram
         ((F.size(e.skipped) > 0) & (e.kind != "ACK"), Rule.FIELDS),
         ((e.fragments != 1) & ~_is_fragment(e), Rule.FRAGMENT),
         (~_has_possible_extras(e), Rule.FIELDS),
-        (header(HEADER_NAME).isNull(), Rule.HEADER),
-        (F.coalesce(header(HEADER_NAME) != header_of(e), F.lit(True)), Rule.HEADER_SAYS),
         (e.to_service != service, Rule.SERVICE),
         (F.coalesce(F.length("key"), F.lit(0)).between(1, KEY_BYTES) == F.lit(False), Rule.KEY_SIZE),
         (~F.is_valid_utf8(F.col("key").cast("string")), Rule.KEY_TEXT),
@@ -185,29 +181,3 @@ def _by_topic(queues: Mapping[str, tuple[str, int]]) -> tuple[Column, Column]:
         here = F.col("topic") == topic
         service, count = F.when(here, F.lit(name)).otherwise(service), F.when(here, F.lit(partitions)).otherwise(count)
     return service, count
-
-
-def header_of(e: Column) -> Column:
-    """Make the header of an envelope. The header repeats conversation id, side, kind and number in their Avro encoding."""
-    side = F.when(e.from_initiator, F.lit(bytearray(b"\1"))).otherwise(F.lit(bytearray(b"\0")))
-    kind = F.when(e.kind == Kind.MESSAGE.name, F.lit(bytearray(1)))
-    for other in list(Kind)[1:]:
-        kind = kind.when(e.kind == other.name, F.lit(bytearray([2 * other])))
-    return F.concat(e.conversation_id, side, kind, _zigzag(e.seq))
-
-
-def _zigzag(number: Column) -> Column:
-    """Encode a number as Avro does; null if the number is not from -1 to 2**34 - 1.
-
-    No dialog reaches 2**34 - 1 (17 thousand million). All bytes are first computed as one large number. Then this number is written
-    as bytes. Spark would make much more code for the concatenation of single bytes.
-    """
-    case = F.when(number < -1, F.lit(None)).when(number == -1, F.lit(1)).when(number < 1 << 6, number * 2)
-    for size in (13, 20, 27, 34):
-        # The first byte has six bits of the number, each later byte seven. In all bytes except the last the highest bit is set.
-        groups = [number.bitwiseAND(63) * 2, *(F.shiftright(number, at).bitwiseAND(127) for at in range(6, size, 7))]
-        made = groups[-1]
-        for place, group in enumerate(reversed(groups[:-1]), 1):
-            made = made.bitwiseOR(F.shiftleft(group.bitwiseOR(F.lit(128)), 8 * place))
-        case = case.when(number < 1 << size, made)
-    return F.unhex(F.hex(case))

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
-from conversations.protocol.envelope import HEADER_NAME
-from conversations.protocol.integrity import CRC
+from conversations.protocol.integrity import CRC, EARLIER
 from spark_jobs.reading.headers import has_header, header
 
 _CHECKSUM_BYTES = 4
@@ -21,7 +20,7 @@ def undamaged(decoded: DataFrame, far: Collection[str]) -> DataFrame:
         decoded: records from ``envelopes.decode``, with all headers.
         far: the services on other clusters, as the catalog of the receiver names them. Their records have a checksum.
     """
-    said = F.concat(*(F.coalesce(it, F.lit(bytearray())) for it in (header(HEADER_NAME), F.col("key"), F.col("value"))))
+    said = F.concat(*(F.coalesce(it, F.lit(bytearray())) for it in (header(EARLIER), F.col("key"), F.col("value"))))
     number = F.conv(F.hex(header(CRC)), 16, 10).cast("long")
     right = F.coalesce((F.length(header(CRC)) == _CHECKSUM_BYTES) & (number == F.crc32(said)), F.lit(False))
     from_far = F.coalesce(F.col("envelope.from_service").isin(*sorted(far)), F.lit(False)) if far else F.lit(False)

@@ -26,7 +26,7 @@ from conversations.kafka.admin import add_route, apply
 from conversations.kafka.follow import Follower
 from conversations.kafka.forwarder import Forwarder
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode
 from conversations.protocol.envelope_avro import to_fields
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.routes import Cluster
@@ -397,7 +397,7 @@ def append_to_listener(kafka: Kafka, key: bytes, *values: bytes) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     topic = service_topic(kafka.namespace, "listener", QUEUE)
     for value in values:
-        producer.produce(topic, value, key, 0, headers=[(HEADER_NAME, header_of(value, tail_start(value)))])
+        producer.produce(topic, value, key, 0)
     assert producer.flush(30) == 0
 
 

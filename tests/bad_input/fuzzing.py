@@ -31,21 +31,17 @@ from conversations.protocol.command import (
 from conversations.protocol.contract import MessageType
 from conversations.protocol.endpoint import Endpoint
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     decode,
     decode_tail,
     encode,
     encode_prefix,
-    header_of,
-    split_header,
-    tail_start,
 )
 from conversations.protocol.envelope_avro import decode_avro
 from conversations.protocol.park_row import ParkRow, decode_park, encode_park
 from conversations.protocol.partition_row import PartitionRow, decode_partition, encode_partition
 from conversations.protocol.registry import HEAD_SIZE
-from conversations.protocol.rules import header_among
 from conversations.protocol.waiting_row import WaitingRow, decode_waiting, encode_waiting
+from conversations.testing.said import said
 from tests.bad_input.mutations import damaged
 from tests.bad_input.support.services import LEDGER, Order
 from tests.golden.records import golden
@@ -119,9 +115,7 @@ def _envelope(value: bytes) -> bool:
         return False
     written = encode(found)
     assert written == value or decode_avro(written) == found
-    start = tail_start(value)
-    header = header_of(value, start)
-    assert header_among([(HEADER_NAME, header)], value, start) == header
+    assert said(value) == (found.prefix.conversation_id, found.prefix.from_initiator, found.kind, found.seq)
     return True
 
 
@@ -131,16 +125,6 @@ def _tail(value: bytes) -> bool:
     found = _accepted(lambda record: decode_tail(_PREFIX, record, len(_PREFIXED)), value)
     assert found == _accepted(decode_avro, value)
     return found is not None
-
-
-def _header(value: bytes) -> bool:
-    try:
-        conversation, side, kind, number = split_header(value)
-    except UndecodableRecord:
-        return False
-    assert value.startswith(conversation + bytes([side, 2 * kind]))
-    assert -(1 << 63) <= number < 1 << 63
-    return True
 
 
 # -- commands --------------------------------------------------------------------------------------------------------
@@ -259,7 +243,6 @@ BODIES = [
 TARGETS = [
     Target("envelopes", ENVELOPES, _envelope),
     Target("tails of envelopes", [v[len(encode_prefix(e.prefix)) :] for e, v in _GOLDEN if len(v) < 2_000], _tail, 0),
-    Target("dialog headers", [header_of(v, tail_start(v)) for v in ENVELOPES], _header, 16),
     Target("commands", COMMANDS, _round_trip(decode_command, encode_command)),
     *ROWS,
     *BODIES,

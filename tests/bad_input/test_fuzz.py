@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conversations.errors import UndecodableRecord
 from conversations.ports import Record
 from conversations.protocol.command import decode_command
-from conversations.protocol.envelope import HEADER_NAME, Kind, decode, header_of, tail_start
+from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.registry import HEAD_SIZE
 from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations.testing import Simulation
@@ -102,7 +101,7 @@ def test_a_worker_takes_any_stream_of_records_between_healthy_ones(number: int) 
 
 
 def _damaged_record(random: Random, seeds: list[Record]) -> Forged:
-    """Return a record with damage in its value, its header or its key; often with a header that fits the damaged value."""
+    """Return a record with damage in its value, its headers or its key."""
     seed = random.choice(seeds)
     value: bytes | None = seed.value() or b""
     headers = list(seed.headers() or [])
@@ -110,7 +109,6 @@ def _damaged_record(random: Random, seeds: list[Record]) -> Forged:
     where = random.random()
     if where < 0.75:
         value = damaged(random, [seed.value() or b""], HEAD_SIZE)
-        headers = _fitting(value) or headers if random.random() < 0.8 else headers
     elif where < 0.85:
         headers = [(name, damaged(random, [content])) for name, content in headers]
     elif where < 0.95:
@@ -118,14 +116,6 @@ def _damaged_record(random: Random, seeds: list[Record]) -> Forged:
     else:
         value, key = (None, key) if random.random() < 0.5 else (value, None)
     return Forged(key, value, headers)
-
-
-def _fitting(value: bytes) -> list[tuple[str, bytes]] | None:
-    try:
-        decode(value)
-        return [(HEADER_NAME, header_of(value, tail_start(value)))]
-    except UndecodableRecord:
-        return None
 
 
 def _damaged_command(random: Random, seeds: list[Record]) -> Forged:

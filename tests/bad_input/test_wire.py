@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from conversations.ports import Headers
 from conversations.protocol.topics import COMMANDS, QUEUE
 from conversations.testing import Simulation
 from tests.bad_input import wire
@@ -65,6 +66,25 @@ def test_a_bad_record_has_its_outcome_and_harms_nobody(place: Memory, row: Wire)
     place.sim.advance(timedelta(minutes=30))
     assert counts(place) == before, "the services still send records"
     assert problems(place, [Thrown(row, target, record, offset)]) == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("dialog", b"of an earlier release")],
+        [("dialog", None)],
+        [("\udcff\udcfe", b"x")],
+        [("many", b"y")] * 100_000,
+    ],
+    ids=["none", "of an earlier release", "without a value", "a name that is not UTF-8", "100,000"],
+)
+def test_headers_that_no_receiver_reads_change_nothing(place: Memory, headers: Headers) -> None:
+    target = known(place, 1)
+    place.throw("shop", QUEUE, [target.record(target.message(), headers=headers)])
+    place.sim.run()
+    assert receipts(place, target) == [0, 7]
+    assert place.events("SET_ASIDE") == []
 
 
 def counts(place: Memory) -> dict[str, int]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from conversations.protocol.command import Tick
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Extras,
     FenceOutcome,
     Kind,
@@ -14,8 +13,6 @@ from conversations.protocol.envelope import (
     Seal,
     encode,
     encode_long,
-    header_of,
-    tail_start,
 )
 from tests.bad_input.support.forging import DAY, HOUR, Forged, Known, forged_length
 
@@ -114,27 +111,6 @@ def _keyed(start: bytes) -> bytes:
     from tests.bad_input.support.services import PARTITIONS
 
     return next(k for i in range(1_000) if partition_of(k := start + b"%d" % i, PARTITIONS) == 0)
-
-
-HEADERS = [
-    *_both("no dialog header", lambda k: k.record(k.message(), headers=[])),
-    *_both("a dialog header without a value", lambda k: k.record(k.message(), headers=[(HEADER_NAME, None)])),
-    *_both(
-        "a dialog header with a wrong number", lambda k: k.record(k.message(), headers=[(HEADER_NAME, k.header(seq=9))])
-    ),
-    *_both(
-        "a dialog header with a wrong kind",
-        lambda k: k.record(k.message(), headers=[(HEADER_NAME, k.header(kind=Kind.END))]),
-    ),
-    *_both(
-        "the dialog header of another conversation",
-        lambda k: k.record(k.message(), headers=[(HEADER_NAME, b"\x07" * 16 + k.header()[16:])]),
-    ),
-    *_both(
-        "a wrong dialog header before the correct one",
-        lambda k: k.record(k.message(), headers=[(HEADER_NAME, b"?"), (HEADER_NAME, k.header())]),
-    ),
-]
 
 
 def _fenced(accepted: int) -> Extras:
@@ -324,11 +300,7 @@ def _skipping(known: Known, numbers: bytes) -> Forged:
     value = encode(known.said(Kind.ACK, skipped=(7,)))
     one = encode_long(1) + encode_long(7) + b"\0"
     at = value.index(one, len(known.start()))
-    return known.raw(value[:at] + numbers + value[at + len(one) :], headers=[(HEADER_NAME, _header_of(value))])
-
-
-def _header_of(value: bytes) -> bytes:
-    return header_of(value, tail_start(value))
+    return known.raw(value[:at] + numbers + value[at + len(one) :])
 
 
 MANY = 1_490_000
@@ -350,7 +322,6 @@ SIZES = [
         "a body of 50 MB", lambda k: k.record(k.message(b"x" * BOMB, "Blob", content_type="application/octet-stream"))
     ),
     *_both("50 MB of zeros, 50 KB when compressed", lambda k: k.raw(bytes(BOMB))),
-    _of("100,000 headers", lambda k: k.record(k.message(), headers=[("x", b"y")] * 100_000)),
 ]
 
-ROWS: list[Wire] = [*NOT_AVRO, *ROUTED_WRONG, *HEADERS, *NUMBERS, *BELIEVED, *UNKNOWN, *BREACHES, *COUNTS, *SIZES]
+ROWS: list[Wire] = [*NOT_AVRO, *ROUTED_WRONG, *NUMBERS, *BELIEVED, *UNKNOWN, *BREACHES, *COUNTS, *SIZES]

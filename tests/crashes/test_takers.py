@@ -13,7 +13,7 @@ from conversations.headers import read_headers
 from conversations.memory.connection import MemoryConnection
 from conversations.ports import Out, Produced, Record
 from conversations.protocol.command import Settle, encode_command, to_partition
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope, Kind, decode, encode
 from conversations.protocol.rows import ERROR
 from conversations.protocol.topics import COMMANDS, QUEUE, events_topic, service_topic
 from conversations.testing.reading import dead_letters, visible
@@ -58,8 +58,7 @@ def forge(mortal: MortalService, kind: Kind, at: int = 0) -> bytes:
         plain = replace(plain, code=7, description="enough")
     value = encode(plain)
     key = mortal.broker.queue("slow")[0][at].key() or b""
-    headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
-    mortal.broker.append(Out(service_topic(mortal.broker.namespace, "slow", QUEUE), 0, key, value, headers))
+    mortal.broker.append(Out(service_topic(mortal.broker.namespace, "slow", QUEUE), 0, key, value))
     return value
 
 

@@ -26,10 +26,11 @@ from conversations.protocol.command import (
 )
 from conversations.protocol.command import Command as Asked
 from conversations.protocol.endpoint import SECOND
-from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
+from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import QUEUE, STATE, service_topic
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import state_of, visible
+from conversations.testing.said import said
 from tests.leaks.services import TALK, Services
 from tests.simulation.support import records
 
@@ -111,10 +112,9 @@ class World(AbstractContextManager["World"]):
         topic = service_topic(self.sim.broker.namespace, to, QUEUE)
 
         def check(out: Out) -> bool:
-            headers = dict(out.headers or ())
-            if out.topic != topic or HEADER_NAME not in headers:
+            if out.topic != topic:
                 return False
-            conversation, _, kind, number = split_header(headers[HEADER_NAME])
+            conversation, _, kind, number = said(out.value)
             return conversation in self.patterns and kind in kinds and (not numbers or number in numbers)
 
         self.sim.broker.stop = check

@@ -1146,7 +1146,7 @@ MUTATIONS = (
     ),
     Mutation(
         "399-a-record-from-afar-needs-no-checksum",
-        "tests/simulation/test_damaged_records.py::test_a_record_from_another_cluster_without_a_header_is_discarded[no checksum]",
+        "tests/simulation/test_damaged_records.py::test_a_record_from_another_cluster_without_its_checksum_is_discarded[another header]",
     ),
     Mutation(
         "400-what-is-not-sealed-is-accepted",
@@ -1574,5 +1574,17 @@ MUTATIONS = (
     Mutation(
         "598-damage-that-falls-due-ahead-ends-the-commit",
         "tests/unit/worker/test_working_ahead.py::test_damaged_rows_are_reported_after_the_commit[wake-1]",
+    ),
+    Mutation(
+        "644-a-trace-that-waits-is-lost",
+        "tests/unit/test_tracing.py::test_a_row_has_the_context_of_its_record_or_nothing",
+    ),
+    Mutation(
+        "645-a-checksum-of-an-earlier-release-is-wrong",
+        "tests/unit/protocol/test_integrity.py::test_a_record_with_the_right_one_is_whole_and_one_without_has_none[headers1]",
+    ),
+    Mutation(
+        "646-unreadable-headers-set-a-record-aside",
+        "tests/bad_input/test_wire.py::test_headers_that_no_receiver_reads_change_nothing[a name that is not UTF-8]",
     ),
 )

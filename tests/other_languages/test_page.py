@@ -10,7 +10,7 @@ from conversations import Kafka, schemas
 from conversations.kafka.catalog import own_schemas, read_catalog, service_record
 from conversations.protocol import codes
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode
 from conversations.protocol.registry import fingerprint
 from conversations.protocol.topics import murmur2, partition_of
 from tests.support.documents import block, with_words
@@ -47,8 +47,6 @@ def test_the_example_of_the_page_is_what_the_code_writes() -> None:
     value = bytes.fromhex("".join(re.findall(r"^    (.+)$", text, re.MULTILINE)))
     assert decode(value) == envelope
     assert value == encode(envelope)
-    (header,) = re.findall(r"header is `(.+)`", text)
-    assert bytes.fromhex(header) == header_of(value, tail_start(value))
 
 
 def test_the_kinds_and_operations_of_the_page_are_in_the_order_of_the_schemas() -> None:

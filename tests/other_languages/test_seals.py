@@ -15,8 +15,6 @@ from conversations.protocol.envelope import (
     Origin,
     Prefix,
     encode,
-    header_of,
-    tail_start,
 )
 from conversations.protocol.integrity import checksum
 from conversations.seal_keys import Key, Keys, KeyTable
@@ -48,8 +46,7 @@ def secret() -> bytes:
 
 
 def line(secret: bytes, key: bytes, value: bytes, crc: bytes | None = None) -> str:
-    header = header_of(value, tail_start(value))
-    return " ".join(it.hex() for it in (secret, key, header, crc or checksum(header, key, value), value))
+    return " ".join(it.hex() for it in (secret, key, crc or checksum(key, value), value))
 
 
 def read_by_java(lines: list[str]) -> list[str]:

@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 from conversations.config import Kafka
 from conversations.kafka.clients import make_admin
 from conversations.kafka.restore import read_all
-from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope, decode, encode
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
 from tests.support.waiting import SLOWER
 
@@ -39,16 +39,14 @@ def letters(kafka: Kafka, service: str) -> list[bytes]:
     return [value or b"" for _, value in read]
 
 
-def throw(kafka: Kafka, service: str, *thrown: Envelope | tuple[Envelope, bytes]) -> list[bytes]:
-    """Append envelopes to the queue of a service with one partition, each with another header if one is given. Return their bytes."""
+def throw(kafka: Kafka, service: str, *thrown: Envelope) -> list[bytes]:
+    """Append envelopes to the queue of a service with one partition. Return their bytes."""
     producer: Any = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     appended = []
-    for each in thrown:
-        envelope, header = each if isinstance(each, tuple) else (each, None)
+    for envelope in thrown:
         value = encode(envelope)
-        headers = [(HEADER_NAME, header or header_of(value, tail_start(value)))]
         key = envelope.prefix.reply_key.encode()  # both sides have the same key
-        producer.produce(service_topic(kafka.namespace, service, QUEUE), value, key, 0, headers=headers)
+        producer.produce(service_topic(kafka.namespace, service, QUEUE), value, key, 0)
         appended.append(value)
     assert producer.flush(30 * SLOWER) == 0
     return appended

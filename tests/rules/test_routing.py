@@ -8,13 +8,14 @@ from confluent_kafka.cimpl import NewPartitions
 from conversations.bodies import codec_of
 from conversations.errors import LogError
 from conversations.kafka.clients import describe_topics
+from conversations.ports import Headers
 from conversations.protocol.command import Command, Send, encode_command
 from tests.rules.support.stepped_service import ASKING, SECOND, AheadClock, Answer, Asking, SteppedService, until
 
 pytestmark = pytest.mark.kafka
 
 
-def command_to_answer(dialog: Asking, n: int) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
+def command_to_answer(dialog: Asking, n: int) -> tuple[bytes, bytes, Headers | None]:
     """Make a command of the clerk's client: send one more answer on a dialog."""
     declared = ASKING.outgoing(Answer(n=n), None, False)
     codec = codec_of(declared)

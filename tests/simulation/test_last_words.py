@@ -22,10 +22,11 @@ from conversations.protocol.command import (
     topic_for,
 )
 from conversations.protocol.contract import Resend
-from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
+from conversations.protocol.envelope import Kind
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import endpoints
+from conversations.testing.said import said
 from conversations.worker import returns
 from tests.simulation.support import records
 from tests.simulation.support.matrix.services import CONTRACTS, services
@@ -80,8 +81,7 @@ class Dialog:
         """Let the next message of the caller be missing at the desk."""
 
         def is_missing(out: Out) -> bool:
-            header = dict(out.headers or ()).get(HEADER_NAME)
-            return header is not None and split_header(header)[2:] == (Kind.MESSAGE, 1)
+            return said(out.value)[2:] == (Kind.MESSAGE, 1)
 
         self.sim.broker.stop = is_missing
         self.do("caller", self.line(size))

@@ -11,7 +11,7 @@ from conversations.errors import KafkaUnreachable
 from conversations.memory.connection import MemoryConnection
 from conversations.protocol import command, letters
 from conversations.protocol.command import Begin, Command, Send
-from conversations.protocol.envelope import HEADER_NAME, Envelope, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope
 from conversations.protocol.envelope_avro import to_fields
 from conversations.protocol.registry import Schema
 from conversations.protocol.topics import COMMANDS, QUEUE
@@ -36,10 +36,9 @@ def publish(sim: Simulation) -> None:
 
 
 def post(sim: Simulation, envelope: Envelope) -> None:
-    """Append an envelope of the later schema to its recipient's queue. The header is the same in both schemas."""
-    value, own = LATER_ENVELOPE.encode(to_fields(envelope) | {"priority": 9}), encode(envelope)
-    headers = [(HEADER_NAME, header_of(own, tail_start(own)))]
-    sim.broker.append_keyed(envelope.prefix.to_service, QUEUE, envelope.prefix.reply_key.encode(), value, headers)
+    """Append an envelope of the later schema to its recipient's queue."""
+    value = LATER_ENVELOPE.encode(to_fields(envelope) | {"priority": 9})
+    sim.broker.append_keyed(envelope.prefix.to_service, QUEUE, envelope.prefix.reply_key.encode(), value)
 
 
 def said(sim: Simulation) -> list[bytes]:

@@ -313,7 +313,7 @@ def test_without_tracing_no_record_has_a_trace() -> None:
             for name, _ in record.headers() or ()
             if topic.endswith(("queue", "commands"))
         }
-        assert names == {"dialog"}
+        assert names == set()
         assert kept(sim, "listener", rows.TRACE) == []
 
 

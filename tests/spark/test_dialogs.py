@@ -60,7 +60,7 @@ def unreliable(queues: Queues) -> list[Said]:
         queues.say(other.acknowledgement(0))
         queues.say(other.error(-1, -8462))
     queues.say(other.ask(1), astray=1)
-    queues.say(other.ask(1), header=b"x" * 19)
+    queues.say(other.ask(-5))
     queues.say(other.ask(1), service="web")
     said: list[Said] = [(str(one.id), True, number, "MESSAGE") for number in (0, 1, 2, 300)]
     said.append((str(one.id), True, 301, "END"))
@@ -111,7 +111,7 @@ def test_what_is_no_message_is_kept_beside_with_its_bytes_and_why(
     envelope = talk.ask(0)
     value, key = encode(envelope), str(talk.id).encode()
     queues.say(envelope)
-    queues.say(envelope, header=b"x" * 19)
+    queues.say(talk.ask(-5))
     queues.say(envelope, astray=2)
     queues.say(envelope, service="web")
     queues.put("loans", None, key, None, 0)
@@ -124,7 +124,7 @@ def test_what_is_no_message_is_kept_beside_with_its_bytes_and_why(
     found = read_set_aside(spark, bootstrap=kafka, service="loans").collect()
     reasons = sorted(row.why.partition(":")[0] for row in found)
     assert reasons == sorted([
-        Rule.HEADER_SAYS, "misrouted", "misrouted", Rule.VALUE, *[Rule.SCHEMA] * 3, Rule.FENCE.partition(":")[0],
+        Rule.NUMBER, "misrouted", "misrouted", Rule.VALUE, *[Rule.SCHEMA] * 3, Rule.FENCE.partition(":")[0],
     ])  # fmt: skip
     assert bytes(next(row for row in found if row.why.endswith("another partition")).value) == value
     assert drained(stream_set_aside(spark, bootstrap=kafka, service="loans"), tmp_path).count() == 8

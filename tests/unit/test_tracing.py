@@ -2,7 +2,7 @@
 
 import pytest
 
-from conversations.protocol.envelope import behind_header
+from conversations.protocol.waiting_row import WaitingRow, trace_in
 from conversations.tracing import STATE_BYTES, headers_of, trace_of
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -53,8 +53,18 @@ def test_a_malformed_or_long_state_is_left_out(state: bytes) -> None:
     assert trace_of([("traceparent", PARENT), ("tracestate", state)]) == PARENT
 
 
+def kept(header: bytes) -> bytes:
+    return trace_in(WaitingRow("q", 0, 0, accepted=False, attempts=0, key=b"", header=header, value=b""))
+
+
+def test_a_row_has_the_context_of_its_record_or_nothing() -> None:
+    assert kept(b"") == b""
+    assert kept(PARENT + b"v=1") == PARENT + b"v=1"
+
+
+@pytest.mark.parametrize("side", [b"\0", b"\1"])
 @pytest.mark.parametrize("number", [b"\0", b"\x30", b"\x7e", b"\x80\x01", b"\xb0\x30", b"\xff" * 9 + b"\1"])
-def test_the_context_behind_a_dialog_header_is_found_whatever_the_number_is(number: bytes) -> None:
-    header = bytes(16) + b"\1\0" + number
-    assert behind_header(header) == b""
-    assert behind_header(header + PARENT + b"v=1") == PARENT + b"v=1"
+def test_in_rows_of_earlier_releases_the_context_is_behind_a_header(side: bytes, number: bytes) -> None:
+    header = b"c" * 16 + side + b"\0" + number
+    assert kept(header) == b""
+    assert kept(header + PARENT + b"v=1") == PARENT + b"v=1"

@@ -9,15 +9,12 @@ from conversations.errors import UndecodableRecord
 from conversations.ports import Headers
 from conversations.protocol.command import Command, Operation, decode_command, encode_command, topic_for
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Envelope,
     Kind,
     Prefix,
     encode,
     encode_long,
     encode_prefix,
-    header_of,
-    tail_start,
 )
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.topics import COMMANDS, partition_of
@@ -73,18 +70,11 @@ class Known:
 
     def record(self, envelope: Envelope, **fields: object) -> Forged:
         """Return the record of an envelope. It is correct, except for the given fields of ``Forged``."""
-        value = encode(envelope)
-        return self.raw(value, **{"headers": [(HEADER_NAME, header_of(value, tail_start(value)))], **fields})  # type: ignore[arg-type]
+        return self.raw(encode(envelope), **fields)
 
-    def raw(self, value: bytes | None, headers: Headers | None = None, **fields: object) -> Forged:
-        """Return a record with this value. Its key and headers are correct, except for the given fields of ``Forged``."""
-        given = headers if headers is not None else [(HEADER_NAME, self.header())]
-        return dataclasses.replace(Forged(self.key, value, given), **fields)  # type: ignore[arg-type]
-
-    def header(self, **fields: object) -> bytes:
-        """Return the correct ``dialog`` header of the next message with the given fields replaced."""
-        value = encode(self.message(**fields))  # type: ignore[arg-type]
-        return header_of(value, tail_start(value))
+    def raw(self, value: bytes | None, **fields: object) -> Forged:
+        """Return a record with this value. Its key is correct, except for the given fields of ``Forged``."""
+        return dataclasses.replace(Forged(self.key, value, None), **fields)  # type: ignore[arg-type]
 
     def start(self) -> bytes:
         """Return the bytes with which every record of the dialog begins."""

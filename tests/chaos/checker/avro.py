@@ -83,13 +83,6 @@ ENVELOPE, COMMAND, ENDPOINT, TOMBSTONE, GROUP, WAITING, UNACKNOWLEDGED, PARTITIO
 KINDS = {name: number for number, name in enumerate(("MESSAGE", "END", "ERROR", "ACK", "RESEND", "FENCE", "FENCED"))}
 
 
-def header_of(fields: dict[str, Any]) -> bytes:
-    """Return what the header ``dialog`` of an envelope must be: conversation, side, kind, number."""
-    conversation: bytes = fields["conversation_id"]
-    side = b"\1" if fields["from_initiator"] else b"\0"
-    return conversation + side + _long(KINDS[fields["kind"]]) + _long(fields["seq"])
-
-
 def _long(number: int) -> bytes:
     rest = number << 1 ^ number >> 63
     out = bytearray()

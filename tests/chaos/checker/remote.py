@@ -29,8 +29,10 @@ from tests.chaos.checker.records import Record
 
 Message = tuple[str, str, int]
 """Id of the dialog, ``item`` or ``reply``, and the number."""
-HEAD = 17
-"""Bytes of the header of an envelope that are the id of the dialog, and the side that sent it."""
+HEAD = slice(10, 27)
+"""Bytes of an envelope that are the id of the dialog, and the side that sent it."""
+TEXTS, TIMES = 4, 2
+"""The fields behind them: texts, a boolean and times. Then come the kind and the number."""
 
 
 @dataclass
@@ -108,14 +110,14 @@ class Journey:
         self._late = self._unreadable = 0
 
     def take(self, record: Record) -> None:
-        """Take a record of a transmission topic or of a queue: its header says which envelope it is."""
-        header = next((value for name, value in record.headers if name == "dialog"), None)
-        if header is None or len(header) < HEAD + 2:
+        """Take a record of a transmission topic or of a queue."""
+        try:
+            way, kind, number = _identity(record.value or b"")
+        except IndexError:
             self._unreadable += 1
             return
-        if header[HEAD] != 2 * KINDS["MESSAGE"]:
+        if kind != KINDS["MESSAGE"]:
             return
-        way, number = header[:HEAD], _number(header[HEAD + 1 :])
         if record.topic.endswith(".transmission"):
             self._sent[way, number] += 1
             return
@@ -133,14 +135,34 @@ class Journey:
         }  # fmt: skip
 
 
-def _number(data: bytes) -> int:
-    """Decode the first integer of Avro in the data."""
-    found = 0
-    for at, byte in enumerate(data):
-        found |= (byte & 127) << 7 * at
+def _identity(value: bytes) -> tuple[bytes, int, int]:
+    """Return the conversation id with the side, the kind and the number of an envelope.
+
+    Raises:
+        IndexError: the bytes are too short for an envelope.
+    """
+    at = HEAD.stop
+    for _ in range(TEXTS):
+        size, at = _number(value, at)
+        at += size
+    at += 1  # a boolean
+    for _ in range(TIMES):
+        _, at = _number(value, at)
+    kind, at = _number(value, at)
+    number, _ = _number(value, at)
+    return value[HEAD], kind, number
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Decode the integer of Avro at a position; return the position after it, too."""
+    found = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        found |= (byte & 127) << shift
+        shift += 7
         if byte < 128:
-            break
-    return found >> 1 ^ -(found & 1)
+            return found >> 1 ^ -(found & 1), at
 
 
 def topics(plan: Mapping[str, Any], cluster: str) -> list[str]:

@@ -14,13 +14,10 @@ from confluent_kafka import Producer
 from conversations.config import Kafka
 from conversations.protocol.command import Cleanup, Command, Switch, encode_command, to_partition, topic_for
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Envelope,
     Kind,
     Prefix,
     encode,
-    header_of,
-    tail_start,
 )
 from conversations.protocol.topics import QUEUE, partition_of, service_topic
 from tests.chaos.resend.plan import SIMULATED, Break, Plan
@@ -89,9 +86,8 @@ class Breaking:
         prefix = Prefix(UUID(dialog).bytes, from_initiator, ITEMS.name, ours, theirs, key, from_initiator, 0, now + DAY)
         value = encode(Envelope(prefix, Kind.ERROR, -1, -1, -1, sent_at=now, code=code, description="a chaos run"))
         topic = service_topic(self._kafka.namespace, theirs, QUEUE)
-        headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
         partition = partition_of(key.encode(), self._partitions)
-        self._producer.produce(topic, value, key.encode(), partition, headers=headers)
+        self._producer.produce(topic, value, key.encode(), partition)
 
     def _switch(self, partition: int, *, on: bool) -> None:
         command = to_partition(

@@ -73,7 +73,7 @@ def test_an_open_transaction_and_silence_are_waited_for(stepped: SteppedService,
     producer.init_transactions(20)
     producer.begin_transaction()
     key, value, headers = asking.record(1)
-    producer.produce(stepped.topic(QUEUE), value, key, 0, headers=list(headers))
+    producer.produce(stepped.topic(QUEUE), value, key, 0, headers=headers)
     assert producer.flush(20) == 0
     until(lambda: (worker.step(0.05), asked.count(stepped.topic(QUEUE)) >= LOOKS)[1])
     producer.commit_transaction(20)

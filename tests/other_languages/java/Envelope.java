@@ -6,12 +6,11 @@ import java.util.UUID;
 record Envelope(
         byte[] conversation, boolean fromInitiator, String contract, String fromService, String toService, String replyKey,
         long acceptUntil, long expiresAt, Kind kind, long seq, long ack, long transmitted, List<Long> skipped, long sentAt,
-        String messageType, int code, String description, String contentType, byte[] body, byte[] value, byte[] header) {
+        String messageType, int code, String description, String contentType, byte[] body, byte[] value) {
 
     enum Kind { MESSAGE, END, ERROR, ACK, RESEND, FENCE, FENCED }
 
     static final long NONE = -1;
-    static final String HEADER = "dialog";
     private static final byte[] HEAD = Avro.head("f9c14e18d3f5b568");
     private static final int MOST_SKIPPED = 100;
     private static final byte[] NOTHING = {};
@@ -38,15 +37,12 @@ record Envelope(
         Avro.Writer out = new Avro.Writer().fixed(HEAD).fixed(prefix.conversation).flag(prefix.fromInitiator).text(prefix.contract)
                 .text(prefix.fromService).text(prefix.toService).text(prefix.replyKey).flag(false).number(prefix.acceptUntil)
                 .number(prefix.expiresAt);
-        int tail = out.size();
-        out.number(kind.ordinal()).number(seq);
-        int afterNumber = out.size();
-        out.number(ack).number(transmitted).number(0).number(now).text(type).number(code).text(description).number(0).number(1)
+        out.number(kind.ordinal()).number(seq).number(ack).number(transmitted).number(0).number(now).text(type).number(code).text(description).number(0).number(1)
                 .text(contentType).bytes(body).number(0);
         byte[] value = out.done();
         return new Envelope(prefix.conversation, prefix.fromInitiator, prefix.contract, prefix.fromService, prefix.toService,
                 prefix.replyKey, prefix.acceptUntil, prefix.expiresAt, kind, seq, ack, transmitted, List.of(), now, type, code,
-                description, contentType, body, value, header(value, tail, afterNumber));
+                description, contentType, body, value);
     }
 
     /** Decodes a record, and checks the fields that belong together. */
@@ -56,10 +52,8 @@ record Envelope(
             throw new Avro.Broken("the bytes are not an envelope of a known schema");
         }
         Prefix prefix = new Prefix(in.fixed(16), in.flag(), in.text(), in.text(), in.text(), in.text(), longAfterFlag(in), in.number());
-        int tail = in.at();
         Kind kind = kind(in.small());
         long seq = in.number();
-        int afterNumber = in.at();
         long ack = in.number();
         long transmitted = in.number();
         List<Long> skipped = in.numbers(MOST_SKIPPED);
@@ -77,7 +71,7 @@ record Envelope(
         in.end();
         Envelope found = new Envelope(prefix.conversation, prefix.fromInitiator, prefix.contract, prefix.fromService,
                 prefix.toService, prefix.replyKey, prefix.acceptUntil, prefix.expiresAt, kind, seq, ack, transmitted, skipped, sentAt,
-                type, code, description, contentType, body, value, header(value, tail, afterNumber));
+                type, code, description, contentType, body, value);
         found.check();
         return found;
     }
@@ -92,13 +86,6 @@ record Envelope(
             throw new Avro.Broken("there is no kind " + index);
         }
         return Kind.values()[index];
-    }
-
-    /** The header has id and side, then kind and number, with the same bytes as in the record. */
-    private static byte[] header(byte[] value, int tail, int afterNumber) {
-        byte[] header = Arrays.copyOf(Arrays.copyOfRange(value, HEAD.length, HEAD.length + 17), 17 + afterNumber - tail);
-        System.arraycopy(value, tail, header, 17, afterNumber - tail);
-        return header;
     }
 
     private void check() throws Avro.Broken {

@@ -15,7 +15,6 @@ import java.util.UUID;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.header.Header;
 
 /** The dialogs of one partition of a queue, on the side of the target. What must be written is collected for the transaction. */
 final class Target {
@@ -112,14 +111,6 @@ final class Target {
             throw new SetAside("the record has no value, or more than " + RECORD_BYTES + " bytes");
         }
         Envelope envelope = Envelope.read(record.value());
-        Header header = null;
-        for (Header found : record.headers().headers(Envelope.HEADER)) {
-            header = found;
-            break;
-        }
-        if (header == null || !Arrays.equals(header.value(), envelope.header())) {
-            throw new SetAside("the header is missing, or differs from the envelope");
-        }
         byte[] key = record.key();
         if (key == null || key.length == 0 || key.length > KEY_BYTES || !isText(key)
                 || Topics.partition(key, catalog.partitions(name)) != partition || !envelope.toService().equals(name)) {
@@ -430,7 +421,6 @@ final class Target {
         byte[] key = bytes(dialog.peerKey);
         ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(topics.queue(dialog.peer),
                 Topics.partition(key, catalog.partitions(dialog.peer)), key, envelope.value());
-        record.headers().add(Envelope.HEADER, envelope.header());
         written.add(record);
     }
 

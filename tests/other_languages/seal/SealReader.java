@@ -13,7 +13,7 @@ import javax.crypto.spec.SecretKeySpec;
 /**
  * Verifies and opens sealed records, written from docs/protocol.md and docs/sealing.md alone.
  *
- * <p>Each line of the input is a record in hex, with blanks between: the secret, the key, the header dialog, the header crc, the value. For each,
+ * <p>Each line of the input is a record in hex, with blanks between: the secret, the key, the header crc, the value. For each,
  * one line is printed: "open", the id of the key, the number and the body in hex; or "crc" or "tag" for what does not hold.
  */
 public final class SealReader {
@@ -30,11 +30,9 @@ public final class SealReader {
     private static String read(String[] parts) throws Exception {
         byte[] secret = HEX.parseHex(parts[0]);
         byte[] key = HEX.parseHex(parts[1]);
-        byte[] dialog = HEX.parseHex(parts[2]);
-        byte[] crc = HEX.parseHex(parts[3]);
-        byte[] value = HEX.parseHex(parts[4]);
+        byte[] crc = HEX.parseHex(parts[2]);
+        byte[] value = HEX.parseHex(parts[3]);
         CRC32 sum = new CRC32();
-        sum.update(dialog);
         sum.update(key);
         sum.update(value);
         if (!Arrays.equals(crc, ByteBuffer.allocate(4).putInt((int) sum.getValue()).array())) {

@@ -19,9 +19,9 @@ from conversations.kafka.admin import apply
 from conversations.kafka.connection import KafkaConnection
 from conversations.kafka.follow import Follower
 from conversations.memory.clock import SystemClock
-from conversations.ports import Record, Stores
+from conversations.ports import Headers, Record, Stores
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.topics import events_topic, partition_of, service_topic
 from conversations.scheduler import Inline
@@ -149,15 +149,15 @@ class SteppedService:
 
     # -- the wire ---------------------------------------------------------------------------------------------
 
-    def append(self, kind: str, partition: int, *records: tuple[bytes, bytes, list[tuple[str, bytes]]]) -> None:
+    def append(self, kind: str, partition: int, *records: tuple[bytes, bytes, Headers | None]) -> None:
         """Append records to a topic of the clerk, outside any transaction."""
         self.append_to(self.topic(kind), partition, *records)
 
-    def append_to(self, topic: str, partition: int, *records: tuple[bytes, bytes, list[tuple[str, bytes]]]) -> None:
+    def append_to(self, topic: str, partition: int, *records: tuple[bytes, bytes, Headers | None]) -> None:
         """Append records to a topic, outside any transaction."""
         producer = Producer({"bootstrap.servers": self.kafka.bootstrap})
         for key, value, headers in records:
-            producer.produce(topic, value, key, partition, headers=list(headers))
+            producer.produce(topic, value, key, partition, headers=headers)
         assert producer.flush(10) == 0
 
     def read(self, topic: str, *, end: bool = True) -> list[Record]:
@@ -206,7 +206,7 @@ class Asking:
         self.prefix = Prefix(self.id, True, ASKING.name, service, "clerk", key, False, self.now + HOUR, -1)
         self.next = 0
 
-    def record(self, n: int, seq: int | None = None) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
+    def record(self, n: int, seq: int | None = None) -> tuple[bytes, bytes, Headers | None]:
         """Make the record of the next message, or of the message with number ``seq``."""
         if seq is None:
             seq, self.next = self.next, self.next + 1
@@ -218,7 +218,7 @@ class Asking:
                 content_type=codec.content_type, body=codec.encode(Ask(n=n)),
             )
         )  # fmt: skip
-        return self.key, value, [(HEADER_NAME, header_of(value, tail_start(value)))]
+        return self.key, value, None
 
     def ask(self, *numbers: int) -> None:
         """Append messages to the partition that their dialog belongs to."""

@@ -9,20 +9,17 @@ from conversations.ports import Out
 from conversations.protocol.command import Command, Operation, encode_command, topic_for
 from conversations.protocol.endpoint import SECOND
 from conversations.protocol.envelope import (
-    HEADER_NAME,
     Envelope,
     Kind,
     Prefix,
     decode,
     encode,
-    header_of,
-    split_header,
-    tail_start,
 )
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.topics import QUEUE, events_topic, partition_of, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of, visible
+from conversations.testing.said import said
 
 HOUR = 3_600 * SECOND
 
@@ -50,9 +47,8 @@ def post(sim: Simulation, envelope: Envelope) -> None:
     """Append an envelope to its recipient's queue."""
     value = encode(envelope)
     key = envelope.prefix.reply_key.encode()
-    headers = [(HEADER_NAME, header_of(value, tail_start(value)))]
     service = envelope.prefix.to_service
-    sim.broker_of(service).append_keyed(service, QUEUE, key, value, headers)
+    sim.broker_of(service).append_keyed(service, QUEUE, key, value)
 
 
 def queued(sim: Simulation, service: str) -> list[Envelope]:
@@ -118,10 +114,9 @@ def lose(sim: Simulation, is_lost: Callable[[str, Kind, int], bool], *, only_fir
     known = {envelope.prefix.conversation_id for service in sim.broker.services for envelope in queued(sim, service)}
 
     def check(out: Out) -> bool:
-        headers = dict(out.headers or ())
-        if HEADER_NAME not in headers or not out.topic.endswith(f".{QUEUE}"):
+        if not out.topic.endswith(f".{QUEUE}"):
             return False
-        conversation, _, kind, number = split_header(headers[HEADER_NAME])
+        conversation, _, kind, number = said(out.value)
         return is_lost(out.topic.split(".")[1], kind, number) and (not only_first or conversation in known)
 
     sim.broker.stop = check

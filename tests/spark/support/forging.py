@@ -7,7 +7,7 @@ from uuid import UUID
 
 from conversations import schemas
 from conversations.protocol import rows
-from conversations.protocol.envelope import HEADER_NAME, Envelope, decode, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope, decode, encode
 from conversations.protocol.registry import DEFAULT, Schema
 from conversations.protocol.waiting_row import WaitingRow, encode_waiting
 from tests.chaos.checker.records import Record
@@ -46,12 +46,11 @@ class Dialog:
         return max(mine, key=lambda it: decode(it.value or b"").seq)
 
     def like(self, record: Record, **changes: Any) -> Record:
-        """Return a copy of a record with changed fields, and with the header that belongs to them."""
+        """Return a copy of a record with changed fields."""
         envelope: Envelope = decode(record.value or b"")
         for name, value in changes.items():
             setattr(envelope, name, value)
-        value = encode(envelope)
-        return record._replace(value=value, headers=((HEADER_NAME, header_of(value, tail_start(value))),))
+        return record._replace(value=encode(envelope))
 
     def replace(self, record: Record, changed: Record) -> None:
         """Replace a record by another record."""
@@ -112,7 +111,7 @@ class Dialog:
         """Append a row of the state topic that keeps a record."""
         row = WaitingRow(
             record.topic, record.offset, record.timestamp * 1_000, accepted, 0, record.key or b"",
-            dict(record.headers)[HEADER_NAME] or b"", record.value or b"",
+            b"", record.value or b"",
         )  # fmt: skip
         self.write(key, encode_waiting(row))
 

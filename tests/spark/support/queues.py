@@ -20,7 +20,7 @@ from conversations import Contract
 from conversations.config import Kafka
 from conversations.kafka.admin import apply
 from conversations.protocol.declarations import ServiceDeclaration
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, Prefix, encode, header_of, tail_start
+from conversations.protocol.envelope import Envelope, Kind, Prefix, encode
 from conversations.protocol.topics import partition_of
 
 PARTITIONS = 3
@@ -54,15 +54,14 @@ class Queues:
         self._put(service, value, key, headers, partition)
         assert self._producer.flush(30) == 0
 
-    def say(self, envelope: Envelope, *, header: bytes | None = None, astray: int = 0, service: str = "") -> None:
-        """Append an envelope as its sender does. The arguments may change its header, its partition or the service whose queue gets it."""
-        self.say_all([envelope], header=header, astray=astray, service=service)
+    def say(self, envelope: Envelope, *, astray: int = 0, service: str = "") -> None:
+        """Append an envelope as its sender does. The arguments may change its partition or the service whose queue gets it."""
+        self.say_all([envelope], astray=astray, service=service)
 
     def say_all(
         self,
         envelopes: Iterable[Envelope],
         *,
-        header: bytes | None = None,
         astray: int = 0,
         service: str = "",
         at: int = 0,
@@ -71,10 +70,8 @@ class Queues:
         for envelope in envelopes:
             value = encode(envelope)
             key = str(UUID(bytes=envelope.prefix.conversation_id)).encode()
-            own = header_of(value, tail_start(value))
             partition = (partition_of(key, PARTITIONS) + astray) % PARTITIONS
-            headers = [("other", b"x"), (HEADER_NAME, header or own)]
-            self._put(service or envelope.prefix.to_service, value, key, headers, partition, at)
+            self._put(service or envelope.prefix.to_service, value, key, [("other", b"x")], partition, at)
         assert self._producer.flush(30) == 0
 
     def drop_all(self, service: str) -> None:

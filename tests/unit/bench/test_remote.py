@@ -13,7 +13,7 @@ from bench.remote.part import sheets
 from bench.remote.services import LARGE, SINK, SOURCE, Arrivals, Item, memory
 from conversations import Client
 from conversations.protocol.command import Send, decode_command
-from conversations.protocol.envelope import HEADER_NAME, Kind, decode, split_header
+from conversations.protocol.envelope import Kind, decode
 from conversations.protocol.topics import COMMANDS, service_topic, transmission_topic
 from conversations_ops.broker.server import KAFKA_VERSION
 
@@ -27,18 +27,11 @@ def test_the_lock_names_the_kafka_that_is_measured_and_no_address() -> None:
 
 def test_envelopes_wait_in_the_transmission_topic_in_the_order_of_their_dialogs() -> None:
     numbers: dict[str, list[int]] = defaultdict(list)
-    for topic, _, key, value, headers in envelopes("space", NAMES, range(9)):
+    for topic, _, key, value, _ in envelopes("space", NAMES, range(9)):
         envelope = decode(value)
         assert topic == transmission_topic("space", AWAY)
         assert (envelope.kind, envelope.prefix.from_service, envelope.prefix.to_service) == (Kind.MESSAGE, SOURCE, SINK)
         assert Item.model_validate_json(envelope.body).n == envelope.seq
-        assert headers is not None
-        assert split_header(dict(headers)[HEADER_NAME]) == (
-            envelope.prefix.conversation_id,
-            True,
-            Kind.MESSAGE,
-            envelope.seq,
-        )
         numbers[key.decode()].append(envelope.seq)
     assert numbers == {name: [0, 1, 2] for name in NAMES}
 

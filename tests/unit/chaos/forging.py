@@ -125,9 +125,9 @@ class Forged:
         return self.put(record, value=schema.encode(fields))
 
     def like(self, record: Record, **changes: Any) -> Record:
-        """An envelope like another one, with a header that fits."""
+        """An envelope like another one."""
         fields = avro.ENVELOPE.decode(record.value or b"") | changes
-        return record._replace(value=avro.ENVELOPE.encode(fields), headers=(("dialog", avro.header_of(fields)),))
+        return record._replace(value=avro.ENVELOPE.encode(fields))
 
     def next_row(self, service: str, partition: int, key: bytes, value: bytes | None) -> Record:
         """Append a row to a state partition."""

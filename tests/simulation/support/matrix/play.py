@@ -27,11 +27,12 @@ from conversations.protocol.command import (
     topic_for,
 )
 from conversations.protocol.contract import Resend
-from conversations.protocol.envelope import HEADER_NAME, Kind, split_header
+from conversations.protocol.envelope import Kind
 from conversations.protocol.states import State
 from conversations.protocol.topics import QUEUE, service_topic
 from conversations.testing import Faults, Simulation
 from conversations.testing.reading import endpoints
+from conversations.testing.said import said
 from tests.simulation.support import records
 from tests.simulation.support.matrix import sums
 from tests.simulation.support.matrix.cells import Cell, Finish, First, Wait, cell_of
@@ -178,8 +179,7 @@ class Run(AbstractContextManager["Run"]):
         topic = service_topic(self.sim.broker.namespace, "desk", QUEUE)
 
         def is_missing(out: Out) -> bool:
-            header = dict(out.headers or ()).get(HEADER_NAME)
-            return out.topic == topic and header is not None and split_header(header)[2] is Kind.MESSAGE
+            return out.topic == topic and said(out.value).kind is Kind.MESSAGE
 
         self.sim.broker.stop = is_missing
         self.ask("caller", self.line("caller"))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from conversations.memory.record import MemoryRecord
 from conversations.protocol import letters
 from conversations.protocol.command import Send, decode_command
-from conversations.protocol.envelope import HEADER_NAME, Envelope, Kind, decode
+from conversations.protocol.envelope import Envelope, Kind, decode
 from conversations.protocol.topics import DEAD_LETTER, QUEUE, service_topic
 from conversations.testing.broker import FaultyBroker
 from conversations.testing.reading import visible
@@ -64,7 +64,7 @@ class Places:
 def _envelope_of(record: MemoryRecord) -> Envelope | None:
     """Return the envelope of a queue's record, None for a record that is none."""
     try:
-        return decode(record.value() or b"") if HEADER_NAME in dict(record.headers() or ()) else None
+        return decode(record.value() or b"")
     except ValueError:
         return None
 
