@@ -17,7 +17,6 @@ from conversations.protocol.events import CommandRefused, ConversationId, Undeli
 from conversations.protocol.identifiers import uuid_text
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
-from conversations.protocol.topics import ANY_PARTITION
 from conversations.protocol.waiting_row import decode_waiting
 from conversations.sealing import plain_value
 from conversations.tracing import trace_of
@@ -104,8 +103,8 @@ def _give_up(partition: Partition, out: tuple[Any, ...], code: SystemCode, why: 
 
 def _is_behind(partition: Partition, out: tuple[Any, ...]) -> bool:
     """Return True if a record comes after a record of the same dialog that was refused for good."""
-    topic, number, _, value, _ = out
-    if number == ANY_PARTITION or value is None or not partition.transmission.refused:
+    topic, _, _, value, _ = out
+    if value is None or not partition.transmission.refused:
         return False
     refusal = partition.transmission.refused.get(value[IDENTITY_AT:IDENTITY_END])
     return refusal is not None and refusal.topic == topic

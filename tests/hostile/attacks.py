@@ -29,6 +29,7 @@ _BAD_RECORD = "tests/bad_input/test_wire.py::test_a_bad_record_has_its_outcome_a
 
 ATTACKS = (
     Attack("a header name that is not UTF-8, of a genuine record", "tests/bad_input/test_wire.py::test_headers_that_no_receiver_reads_change_nothing"),
+    Attack("100,000 headers of a genuine record", "tests/bad_input/test_wire.py::test_headers_that_no_receiver_reads_change_nothing"),
     Attack("a header name that is not UTF-8, of a record that is none", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
     Attack("unreadable headers, which end the process if they are read twice", "tests/crashes/test_breakdowns.py::test_a_record_with_a_header_that_cannot_be_read_is_set_aside"),
     Attack("a command that closes a letter with a negative offset", "tests/crashes/test_breakdowns.py::test_a_letter_before_the_first_record_is_not_open"),
