@@ -27,7 +27,7 @@ from conversations.kafka.follow import Follower
 from conversations.kafka.forwarder import Forwarder
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, encode
-from conversations.protocol.envelope_avro import to_fields
+from conversations.protocol.envelope_avro import CURRENT, to_fields
 from conversations.protocol.identifiers import uuid7
 from conversations.protocol.routes import Cluster
 from conversations.protocol.topics import QUEUE, service_topic
@@ -409,7 +409,7 @@ def in_a_later_schema(night: Night) -> None:
     """A record in a schema that the catalog does not have is set aside."""
     topic = service_topic(night.kafka.namespace, "listener", QUEUE)
     with Follower(night.kafka, [topic]) as follower:
-        record = next(it for it in follower.to_the_end(30) if it.headers())
+        record = next(it for it in follower.to_the_end(30) if (it.value() or b"").startswith(CURRENT.head))
     later = LATER.encode(to_fields(decode(record.value() or b"")) | {"priority": 9})
     producer = Producer({"bootstrap.servers": night.kafka.bootstrap})
     producer.produce(topic, later, record.key(), 0)

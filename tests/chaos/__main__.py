@@ -64,7 +64,7 @@ def chaos(
                   bodies and in state; at workers of the old release, messages wait whose state is newer
       1 %         of the records of queues and commands are put on the wire a second time: half of
                   them at once, half after their dialogs are over
-      0.1 %       each are copied to a wrong partition, and spoilt: truncated, garbage, header flipped,
+      0.1 %       each are copied to a wrong partition, and spoilt: truncated, garbage,
                   key or value missing
       always      some handlers are slower than a step, and some fail at their first attempt
       --poison    in this share of the dialogs an entry fails one to six times, under a policy that allows four

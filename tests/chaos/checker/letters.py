@@ -173,7 +173,7 @@ class Letters:
                 Kind.LETTER_BYTES, str(letter.source), f"{letter.record.position} differs from the original"
             )
         if letter.reason != SET_ASIDE or letter.conversation:
-            return  # what was understood has no header that its bytes do not say
+            return  # what was understood needs no header
         own = [(name, value or b"") for name, value in original.headers]
         if sum(len(name.encode()) + len(value) + len("dl.header.") for name, value in own) > HEADERS_LIMIT:
             return

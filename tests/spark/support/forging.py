@@ -35,7 +35,7 @@ class Dialog:
         for record in sorted(self.topics.of(self.desk if to_target else self.web, "queue"), key=lambda it: it.offset):
             if (record.value or b"")[10:26] == self.bytes and len(record.value or b"") > 100:
                 envelope = decode(record.value or b"")
-                if envelope.seq == number and record.headers[0][1] != b"x" * 19:
+                if envelope.seq == number:
                     return record
         raise LookupError(f"number {number} of {self.id}")
 

@@ -207,7 +207,7 @@ class Talks:
             *there,
             first._replace(partition=(first.partition + 1) % PARTITIONS),
             Record(queue, 0, -1, 0, b"k", b"junk"),
-            first._replace(value=(first.value or b"")[:40]),
+            first._replace(value=(first.value or b"")[:20]),
         )
 
     def put(self, *records: Record) -> None:
