@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import time
-from typing import NamedTuple
 
 from rocksdict import (
     BlockBasedOptions,
@@ -34,6 +33,10 @@ log = logging.getLogger("conversations.stores")
 
 CACHE = 64 * 1024 * 1024
 """Bytes of the blocks that all partitions of a process keep in memory together."""
+RECENT = 4 * 1024 * 1024
+"""Bytes of rows that one partition applies before it gives the newest of each to RocksDB."""
+ALL_RECENT = 16 * 1024 * 1024
+"""The same for all partitions of a process together: with many partitions, each gives its rows to RocksDB earlier."""
 WRITE_BUFFER = 8 * 1024 * 1024
 """Bytes of writes that one partition keeps in memory before it writes them to a file."""
 WRITE_BUFFERS = 64 * 1024 * 1024
@@ -59,15 +62,33 @@ class StoreInUse(LogError):
         )
 
 
-class Memory(NamedTuple):
+class Memory:
     """The memory that all partitions of a process share."""
 
-    cache: Cache
-    buffers: WriteBufferManager
+    def __init__(self) -> None:
+        self.cache, self.buffers = Cache(CACHE), WriteBufferManager(WRITE_BUFFERS, False)
+        self._partitions = 0
+        self.recent = RECENT
+        """Bytes of rows that each partition may keep before it gives them to RocksDB."""
+
+    def join(self) -> None:
+        """Note that one more partition shares the memory."""
+        self._share(self._partitions + 1)
+
+    def leave(self) -> None:
+        """Note that a partition no longer shares the memory."""
+        self._share(self._partitions - 1)
+
+    def _share(self, partitions: int) -> None:
+        self._partitions = partitions
+        self.recent = min(RECENT, ALL_RECENT // max(1, partitions))
 
 
 class RocksStore:
     """The rows of one state partition, and the offset up to which they are complete. Both are written together.
+
+    The rows of busy dialogs change with each step. So rows are kept in a dictionary first, and after some megabytes RocksDB gets the newest of each.
+    A read looks there first. An iterator of RocksDB cannot, so a scan begins with giving RocksDB all rows.
 
     Every method raises ``CopyDamaged`` if the files are not as they were written. Then the copy is worthless, and the next
     ``open`` returns an empty copy.
@@ -76,7 +97,7 @@ class RocksStore:
     def __init__(
         self, path: Path, place: tuple[int, str], memory: Memory, clock: Callable[[], float], damage: str = ""
     ) -> None:
-        self._path, self._clock = path, clock
+        self._path, self._clock, self._memory = path, clock, memory
         self.partition, topic_id = place
         self._made_of = f"{topic_id}/{self.partition}"
         self.damage = damage
@@ -88,6 +109,10 @@ class RocksStore:
         self._once.fill_cache(False)  # type: ignore[call-arg]  # its stub lacks the argument
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[assignment,method-assign]  # a property; its stub says method
+        self._recent: dict[bytes, bytes | None] = {}
+        self._applied = 0
+        self._is_open = True
+        memory.join()
 
     def checkpoint(self) -> int | None:
         """Return the offset of the state partition up to which this copy is complete; None if it must be built anew."""
@@ -95,6 +120,8 @@ class RocksStore:
         return None if stored is None else _number(stored)
 
     def get(self, key: bytes) -> bytes | None:
+        if key in self._recent:
+            return self._recent[key]
         try:
             found: bytes | None = self._db.get(key)
         except Exception as failure:
@@ -103,6 +130,8 @@ class RocksStore:
 
     def get_once(self, key: bytes) -> bytes | None:
         """Return a large row without keeping its blocks in the cache."""
+        if key in self._recent:
+            return self._recent[key]
         try:
             found: bytes | None = self._db.get(key, read_opt=self._once)
         except Exception as failure:
@@ -123,6 +152,7 @@ class RocksStore:
             yield row
 
     def _from(self, key: bytes) -> RdictIter:
+        self._pass_on()
         try:
             rows = self._db.iter()
             rows.seek(key)
@@ -153,23 +183,39 @@ class RocksStore:
         Raises:
             LogError: the disk is full, or cannot be written to.
         """
+        recent, applied = self._recent, self._applied
+        for key, value in rows:
+            recent[key] = value
+            applied += len(key) if value is None else len(key) + len(value)
+        recent[CHECKPOINT] = b"%d" % checkpoint
+        self._applied = applied
+        if applied > self._memory.recent:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Give RocksDB all rows that it does not have yet, and the checkpoint, in one batch."""
+        if not self._recent:
+            return
         batch = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
-        for key, value in rows:
+        for key, value in self._recent.items():
             if value is None:
                 delete(key)
             else:
                 put(key, value)
-        put(CHECKPOINT, b"%d" % checkpoint)
         put(SAVED_AT, b"%d" % self._clock())
         put(_TOPIC, self._made_of.encode())
         try:
             self._db.write(batch, self._unlogged)
         except Exception as failure:
             raise self._damaged(failure) from failure
+        self._recent.clear()
+        self._applied = 0
 
     def clear(self) -> None:
         """Forget everything, the checkpoint included."""
+        self._recent.clear()
+        self._applied = 0
         # The files are not deleted, because an open scan keeps the files and their lock. The checkpoint is deleted first,
         # and the write-ahead log has this deletion. So after a crash in between, the copy has no checkpoint and is not used.
         try:
@@ -185,13 +231,16 @@ class RocksStore:
         """Close the copy. The directory is released as soon as no scan is open. Harmless if the copy is closed already."""
         # A failure here does no harm, because the checkpoint on the disk belongs to the rows on the disk. rocksdict
         # raises plain ``Exception``.
-        for end in (self._db.flush, self._db.close):
+        if not self._is_open:
+            return
+        self._is_open = False
+        self._memory.leave()
+        for end in (self._pass_on, self._db.flush, self._db.close):
             try:
                 end()
-            except DbClosedError:
-                return
             except Exception as failure:  # noqa: BLE001 - rocksdict may raise any class; the checkpoint tells which rows are on disk
                 log.warning("the local copy %s could not be written completely: %s", self._path, failure)
+        self._recent = None  # type: ignore[assignment]  # a late read must fail, and not find a part of the rows
 
     def trusted(self, oldest: float) -> bool:
         """Return True if the copy is of the same topic id and partition, and was written at most ``oldest`` seconds ago."""
@@ -244,7 +293,7 @@ class RocksStores:
         self._directory = Path(directory)
         self._oldest = (periods or Periods()).deletes_kept / SECOND / 2
         self._clock = clock
-        self._memory = Memory(Cache(CACHE), WriteBufferManager(WRITE_BUFFERS, False))
+        self._memory = Memory()
 
     def open(self, partition: int, state_topic_id: str) -> RocksStore:
         """Open the local copy. A copy that is damaged, too old to trust, or of another topic or partition is emptied.

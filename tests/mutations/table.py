@@ -1587,4 +1587,20 @@ MUTATIONS = (
         "646-unreadable-headers-set-a-record-aside",
         "tests/bad_input/test_wire.py::test_headers_that_no_receiver_reads_change_nothing[a name that is not UTF-8]",
     ),
+    Mutation(
+        "647-a-row-in-front-of-rocksdb-is-not-read",
+        "tests/unit/stores/test_rocksdb.py::test_what_was_applied_last_is_read_at_once_wherever_it_is_kept",
+    ),
+    Mutation(
+        "648-a-scan-misses-rows-in-front-of-rocksdb",
+        "tests/unit/stores/test_rocksdb.py::test_what_was_applied_last_is_read_at_once_wherever_it_is_kept",
+    ),
+    Mutation(
+        "649-many-partitions-keep-megabytes-each",
+        "tests/unit/stores/test_rocksdb.py::test_many_partitions_share_what_is_kept_in_front_of_rocksdb[16-1]",
+    ),
+    Mutation(
+        "650-a-closed-copy-lacks-its-last-rows",
+        "tests/unit/stores/test_rocksdb.py::test_a_closed_copy_has_given_all_rows_on",
+    ),
 )

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rocksdict import AccessType, Options, Rdict
 
 from conversations.config import Periods
 from conversations.durations import HOUR
 from conversations.ports import Store
+from conversations.stores import rocksdb
 from conversations.stores.memory import MemoryStores
 from conversations.stores.rocksdb import RocksStores, StoreInUse
 
@@ -154,3 +156,68 @@ def test_a_closed_store_is_read_by_nobody_in_memory_or_on_the_disk(
         store.close()
         with pytest.raises(Exception, match=r"NoneType|closed"):
             read(store)
+
+
+def rows_of(path: Path) -> dict[bytes, bytes]:
+    """Return the rows that RocksDB has, without those that its store keeps in front of it."""
+    db = Rdict(str(path / "0"), Options(raw_mode=True), access_type=AccessType.read_only())
+    found = {key: value for key, value in db.items() if not key.startswith(b"\0")}
+    db.close()
+    return found
+
+
+def test_what_was_applied_last_is_read_at_once_wherever_it_is_kept(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    store.apply([(b"Ea", b"1"), (b"Eb", b"1"), (b"Ec", b"1"), (b"F", b"1")], 4)
+    assert list(store.scan(b"E")) == [(b"Ea", b"1"), (b"Eb", b"1"), (b"Ec", b"1")]
+    store.apply([(b"Ea", b"2"), (b"Eb", None), (b"Ed", b"2")], 7)
+    for get in (store.get, store.get_once):
+        assert [get(key) for key in (b"Ea", b"Eb", b"Ec", b"Ed", b"Ee")] == [b"2", None, b"1", b"2", None]
+    assert list(store.read_run([b"Ec", b"Ed", b"Ee"])) == [b"1", b"2"]
+    store.apply([(b"Ec", None)], 8)
+    assert list(store.scan(b"E")) == [(b"Ea", b"2"), (b"Ed", b"2")]
+    assert (store.checkpoint(), store.get(b"Ec")) == (8, None)
+
+
+def test_a_closed_copy_has_given_all_rows_on(tmp_path: Path) -> None:
+    store = RocksStores(tmp_path).open(0, "topic")
+    for n in range(1, 42):
+        store.apply([(b"E", b"%d" % n * 50_000)], n)
+    store.close()
+    assert rows_of(tmp_path) == {b"E": b"41" * 50_000}
+
+
+@pytest.mark.parametrize(("partitions", "share"), [(1, 4), (4, 4), (16, 1), (128, 0.125)])
+def test_many_partitions_share_what_is_kept_in_front_of_rocksdb(partitions: int, share: float) -> None:
+    memory = rocksdb.Memory()
+    for _ in range(partitions):
+        memory.join()
+    assert memory.recent == share * 1024 * 1024
+    for _ in range(partitions):
+        memory.leave()
+    assert memory.recent == rocksdb.RECENT
+
+
+def test_a_closed_copy_leaves_its_share_once(tmp_path: Path) -> None:
+    stores = RocksStores(tmp_path)
+    opened = [stores.open(n, "topic") for n in range(16)]
+    assert stores._memory.recent == 1024 * 1024
+    for store in opened[8:]:
+        store.close()
+        store.close()
+    assert stores._memory.recent == 2 * 1024 * 1024
+
+
+def test_what_a_step_applies_stays_in_front_of_rocksdb_for_some_megabytes(tmp_path: Path) -> None:
+    """A killed process loses it together with its checkpoint."""
+    script = (
+        "import os, sys; from conversations.stores.rocksdb import *\n"
+        "store = RocksStores(sys.argv[1]).open(0, 'topic')\n"
+        "for n in range(1, 41): store.apply([(b'E', os.urandom(100_000))], n)\n"
+        "assert [store._db.get(CHECKPOINT), store.checkpoint()] == [None, 40]\n"
+        "for n in range(41, 61): store.apply([(b'E', os.urandom(100_000))], n)\n"
+        "assert [store._db.get(CHECKPOINT), store.checkpoint()] == [b'42', 60]\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True, text=True)
+    assert killed.returncode == -9, killed.stderr
