@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from time import time
+from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
@@ -165,7 +166,9 @@ def test_a_damaged_local_copy_is_thrown_away_and_told(stepped: SteppedService, t
     dialog = Asking(stepped)
     dialog.ask(3)
     stepped.answered(worker, 1, 2, 3)
-    worker.partitions[0].outbox.store._db.flush()  # type: ignore[attr-defined]  # of a RocksStore
+    store: Any = worker.partitions[0].outbox.store
+    store._pass_on()
+    store._db.flush()
     assert damage(tmp_path)
     worker.partitions[0].actives.clear()  # what is not in memory is read from the copy
     dialog.ask(4)
