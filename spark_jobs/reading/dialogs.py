@@ -20,9 +20,9 @@ There is one row for each message, END or ERROR:
 With a contract there is also ``body``: a struct with a field for each message type. Only the field of the message's own type is
 filled. If the bytes do not fit that type, all fields are null.
 
-A record is a message if its owner would accept it: it is an envelope, its header agrees with the envelope, and it is in the queue
-of the receiver, in the partition of its key. All other records are set aside: see ``read_set_aside``. If several records have the
-same number, only the first in the log counts. The owner judges in the same way. The rows do not tell whether a message was handled,
+A record is a message if an owner of this release would accept it: it is an envelope, and it is in the queue of the receiver, in the
+partition of its key. All other records are set aside: see ``read_set_aside``. If several records have the same number, only the first
+in the log counts. The owner judges in the same way. The rows do not tell whether a message was handled,
 was skipped, or came after the end: see ``spark_jobs.delivery_audit``.
 """
 
