@@ -15,7 +15,7 @@ overlooks this exception.
 
 
 def read_headers(record: Record) -> Headers | None:
-    """Return a record's headers: ``[]`` if it has none, None if they cannot be read: a name is not UTF-8. Call this function only once for each record.
+    """Return a record's headers: ``[]`` if it has none, None if a name is not UTF-8. Call this function only once for each record.
 
     If the name of a header is not UTF-8, confluent-kafka raises an exception, but keeps an incomplete list of headers. The next call of
     ``headers()`` returns this list. Code that reads the list ends the process with a segmentation fault.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from conversations.errors import UndecodableRecord
-from conversations.protocol.envelope import IDENTITY_AT, Kind, decode, tail_start
+from conversations.protocol.envelope import IDENTITY_AT, IDENTITY_END, Kind, decode, tail_start
 from conversations.protocol.varint import read_long
 
 
@@ -25,16 +25,16 @@ def said(value: bytes | None) -> Said:
     Raises:
         UndecodableRecord: the bytes are no envelope.
     """
+    data = value or b""
     try:
-        start = tail_start(value or b"")
+        start = tail_start(data)
     except UndecodableRecord:
-        envelope = decode(value or b"")  # perhaps of another version of the schema
+        envelope = decode(data)  # perhaps of another version of the schema
         prefix = envelope.prefix
         return Said(prefix.conversation_id, prefix.from_initiator, envelope.kind, envelope.seq)
     try:
-        kind, at = read_long(value or b"", start)
-        number, _ = read_long(value or b"", at)
-        identity = (value or b"")[IDENTITY_AT:][:17]
-        return Said(identity[:16], identity[16] == 1, Kind(kind), number)
+        kind, at = read_long(data, start)
+        number, _ = read_long(data, at)
+        return Said(data[IDENTITY_AT : IDENTITY_END - 1], data[IDENTITY_END - 1] == 1, Kind(kind), number)
     except (IndexError, ValueError) as error:
         raise UndecodableRecord(f"broken kind or number: {error}") from error

@@ -2,7 +2,7 @@
 
 A record that was damaged between two clusters is discarded before anything else (``protocol.integrity``).
 
-The rules are in ``protocol.admission``. Two of these rules, ``SENDER`` and ``CONVERSATION``, are checked later, in ``strangers``.
+The rules are in ``protocol.rules``. Two of these rules, ``SENDER`` and ``CONVERSATION``, are checked later, in ``strangers``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def take(partition: Partition, record: Record) -> None:  # noqa: PLR0915 - one s
     partition.progress.take(offset, log_time)
     headers = read_headers(record)
     try:
-        is_whole = bool(headers) and has_checksum(headers or (), record.key(), value)
+        is_whole = has_checksum(headers, record.key(), value) if headers else False
         if value is None:
             raise Inadmissible(Rule.VALUE)
         if len(value) > RECORD_BYTES:
