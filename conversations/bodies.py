@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from conversations.errors import DeclarationError, InvalidBody, Verdict
+from conversations.plain_models import plain_model
 from conversations.protocol import strict
 from conversations.protocol.codes import BODY_NOT_EMPTY
 from conversations.protocol.contract import NEWEST, MessageType
@@ -128,6 +129,7 @@ class _TypedBody:
         adapter: TypeAdapter[Any] = TypeAdapter(body)
         self._to_json = adapter.serializer.to_json
         self._validate = adapter.validator.validate_json
+        self._plain = plain_model(body, adapter.core_schema)
         self.run = message_run(name, self.content_type)
 
     def encode(self, body: Any) -> bytes:
@@ -136,7 +138,8 @@ class _TypedBody:
         try:
             data: bytes = self._to_json(body, warnings=False)
             # Pydantic lets code build or change a model without validation, so the encoded body is validated here.
-            self._validate(data)
+            if self._plain is None or not self._plain.fits(body):
+                self._validate(data)
         except (Exception, Verdict) as error:  # serializers and validators of the application may raise anything
             raise InvalidBody(f"{self.name}: {describe(error)}") from error
         return data

@@ -368,7 +368,9 @@ class Endpoint(Acknowledging):
             return NEVER
         if self.recover:
             return 0
-        soonest = min(self.ack_at, self.resend_at) if self.firing else min(self.timer, self.ack_at, self.resend_at)
+        soonest = min(self.ack_at, self.resend_at)
+        if not self.firing:
+            soonest = min(self.timer, soonest)  # two numbers each, because compiled code calls no function then
         if self.named is not None:
             soonest = min(soonest, self.named.next())
         if self.far is not None:

@@ -7,6 +7,7 @@ topic and into a dead letter, together with the fields and headers that are adde
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 BODY_BYTES = 128_000_000
@@ -46,6 +47,19 @@ DESCRIPTION_LIMIT = 3_000
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 """Pattern of the names of services, contracts and message types. Such a name can be part of a topic's name."""
+_NAME_CHARACTERS = 128
+
+
+def is_name(text: str) -> bool:
+    """Return True if a text can be the name of a service, a contract or a message type. Names that were asked for lately are known."""
+    return len(text) <= _NAME_CHARACTERS and _is_name(text)
+
+
+@lru_cache(1_000)
+def _is_name(text: str) -> bool:
+    return NAME.fullmatch(text) is not None
+
+
 
 TIMER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Pattern of the names of timers. Such a name can be part of the name of a letter, which has its last dot before it."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable
 from datetime import timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from conversations.errors import DeclarationError
@@ -171,16 +169,18 @@ def metrics_topic(namespace: str) -> str:
     return f"{namespace}.metrics"
 
 
-@lru_cache(16_384)
 def murmur2(key: bytes) -> int:
     """Hash a key as Kafka's Java clients do, to a number of 31 bits."""
     length: i64 = len(key)  # no product below has more than 63 bits
     h: i64 = (0x9747B28C ^ length) & 0xFFFFFFFF
     end: i64 = length & ~3
+    at: i64
     k: i64
-    word: i64
-    for word in struct.unpack_from(f"<{length >> 2}I", key):
-        k = word * 0x5BD1E995 & 0xFFFFFFFF
+    for at in range(0, end, 4):
+        k = key[at + 3]
+        k = k << 8 | key[at + 2]
+        k = k << 8 | key[at + 1]
+        k = (k << 8 | key[at]) * 0x5BD1E995 & 0xFFFFFFFF
         k = (k ^ (k >> 24)) * 0x5BD1E995 & 0xFFFFFFFF
         h = (h * 0x5BD1E995 & 0xFFFFFFFF) ^ k
     if end != length:

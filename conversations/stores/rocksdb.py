@@ -39,6 +39,8 @@ ALL_RECENT = 16 * 1024 * 1024
 """The same for all partitions of a process together: with many partitions, each gives its rows to RocksDB earlier."""
 WRITE_BUFFER = 8 * 1024 * 1024
 """Bytes of writes that one partition keeps in memory before it writes them to a file."""
+FILTERED = 0.05
+"""The part of a write buffer that its Bloom filter takes. Most reads are of dialogs that begin, and so have no row."""
 WRITE_BUFFERS = 64 * 1024 * 1024
 """Maximum number of bytes of writes that all partitions of a process keep in memory. At this limit, partitions write files earlier."""
 
@@ -356,10 +358,13 @@ def _options(memory: Memory) -> Options:
     blocks.set_block_cache(memory.cache)
     blocks.set_bloom_filter(10, block_based=False)
     blocks.set_cache_index_and_filter_blocks(True)  # otherwise indexes and filters grow beyond the cache's limit
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(WRITE_BUFFER)
     options.set_write_buffer_manager(memory.buffers)
+    options.set_memtable_prefix_bloom_ratio(FILTERED)
+    options.set_memtable_whole_key_filtering(True)
     options.set_max_write_buffer_number(2)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)

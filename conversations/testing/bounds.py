@@ -113,7 +113,7 @@ def _check_endpoints(partition: Partition, where: str) -> None:
             raise AssertionError(
                 f"invariant 5 (nothing lost): {where} holds {endpoint.inbound.held}, its rows are {held}"
             )
-        if active.lane.items or endpoint.next_deadline() <= partition.context.now:
+        if active.lane.has_items or endpoint.next_deadline() <= partition.context.now:
             continue
         fired = {rows.timer_handler(name) for name in endpoint.timers() if endpoint.is_firing(name)}
         if not {own + handler for handler in fired} <= partition.parking.retries.keys():
@@ -136,7 +136,7 @@ def check_forgotten(worker: Worker) -> None:
         kept: dict[str, Sized] = {
             # A tick makes an entry for its conversation id, although no dialog has this id.
             "endpoints": [active for active in partition.actives.values() if active.exists or active.tombstone],
-            "lanes": [lane for lane in partition.work.lanes.values() if lane.items or lane.run is not None],
+            "lanes": [lane for lane in partition.work.lanes.values() if lane.has_items or lane.run is not None],
             "deadlines": partition.schedule.deadlines,
             "tombstones": partition.schedule.tombstones,
             "delayed": partition.waiting.delayed,

@@ -105,7 +105,7 @@ class Conditions:
             "lag": self._lag(partition),
             "endpoints_in_memory": len(partition.actives),
             "tombstones": len(partition.schedule.tombstones),
-            "waiting": sum(len(lane.items) for lane in partition.work.slow),
+            "waiting": sum(lane.count for lane in partition.work.slow),
             "parked": waits.parked,
             "held": waits.held,
             "oldest_wait_seconds": round(oldest, 3),

@@ -140,19 +140,21 @@ def _spill(partition: Partition) -> None:
 
 def _spill_lane(partition: Partition, lane: Lane) -> None:
     fresh: list[Item] = []
-    for item in reversed(lane.items):
+    for place in range(lane.count - 1, -1, -1):
+        item = lane.item(place)
         if item.park is not None:
             continue  # the item has a parked row, which keeps the order
         if item.row != NO_ROW:
             break
         fresh.append(item)
-    head = lane.items[0]
+    head = lane.head
     if head.park is not None:
         partition.parking.keep(head)
     elif not fresh or fresh[-1] is not head:
         _keep_head(partition, head)
     # A message may be accepted only if all earlier envelopes of its dialog are accepted.
-    kept = [item for item in lane.items if isinstance(item, Recorded) and item.row != NO_ROW] if fresh else []
+    items = [lane.item(place) for place in range(lane.count)] if fresh else []
+    kept = [item for item in items if isinstance(item, Recorded) and item.row != NO_ROW]
     behind = {id(item.active) for item in kept if not item.accepted}
     for item in reversed(fresh):
         if not isinstance(item, Recorded) or not item.needs_record:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from conversations.config import Periods
 from conversations.errors import LogError
+from conversations.protocol.sequencing import NONE
 from conversations.protocol.topics import QUEUE, service_topic, transmission_topic
 from conversations.sealing import Seals
 from conversations.worker.wires import FAR, Way, Wire
@@ -19,6 +20,8 @@ from conversations.writer_schemas import WriterSchemas
 
 log = logging.getLogger("conversations.worker")
 
+WAYS = 10_000
+"""Number of ways that are remembered."""
 REMEMBERED = 1_000
 """Number of topics whose last pause is remembered. If there are more topics, the topics that were not blocked lately are forgotten."""
 
@@ -45,6 +48,9 @@ class Destinations:
         self._told: LogError | None = None
         self._first, self._last = periods.blocked_first, periods.blocked_last
         self._known: dict[str, int] = {}
+        """The partition counts of services on this cluster. Such a service stays there."""
+        self._ways: dict[tuple[str, int], Way] = {}
+        """The ways to partitions of these services, which all dialogs share."""
         self.blocked: dict[str, int] = {}
         """Blocked topics, each with the time at which its pause ends."""
         self._waits: dict[str, tuple[int, int]] = {}
@@ -91,7 +97,7 @@ class Destinations:
 
     def is_far(self, service: str) -> bool:
         """Return True if a service lives on another cluster."""
-        return bool(self._cluster(service))
+        return service not in self._known and bool(self._cluster(service))
 
     def may_lose(self, service: str) -> bool:
         """Return True if envelopes to a service may be lost: it lives on another cluster, or discards what it cannot open."""
@@ -105,14 +111,22 @@ class Destinations:
             return Wire(is_far=self.is_far(service), sealer=sealer)
         return FAR if self.is_far(service) else None
 
-    def way(self, service: str) -> Way:
-        """Return the way of envelopes to a service, without a partition."""
+    def way(self, service: str, partition: int = NONE) -> Way:
+        """Return the way of envelopes to a partition of the topic for a service; by default without a partition."""
+        way = self._ways.get((service, partition))
+        if way is not None:
+            return way
         wire = self.wire(service)
-        return Way(self.topic(service), wire=wire)
+        way = Way(self.topic(service), partition, wire)
+        if self._seals is None and service in self._known:
+            if len(self._ways) >= WAYS:
+                self._ways.clear()
+            self._ways[service, partition] = way
+        return way
 
     def topic(self, service: str) -> str:
         """Return the topic for the envelopes to a service: its queue, or the transmission topic to the cluster on which it lives."""
-        cluster = self._cluster(service)
+        cluster = "" if service in self._known else self._cluster(service)
         return (
             transmission_topic(self._namespace, cluster) if cluster else service_topic(self._namespace, service, QUEUE)
         )

@@ -8,7 +8,7 @@ the worker is held while the generator's own code runs, and released while a han
       ▲                                                                       │
       └── next task or next item ◄── apply the draft, or judge the failure ◄──┘ locked again
 
-The head of a lane stays in ``lane.items`` until the head is settled. A step may be closed while the handler of the head runs. Then the
+The head of a lane stays in the lane until the head is settled. A step may be closed while the handler of the head runs. Then the
 module ``departure`` finds the head there, and keeps it as a row. If the partition moves to another worker, that worker finds the row.
 After each handler call, the run checks whether the result may still be used. The result is dropped in two cases: the run was
 **abandoned**, because its handler took too long, or the partition is **gone**, because it belongs to another worker.
@@ -84,7 +84,7 @@ def start_ready(partition: Partition, mark: Mark) -> None:
     as soon as it starts. Then this run may put its lane back among the ready lanes.
     """
     room = Room(partition)
-    ready = [lane for lane in partition.work.take_ready() if lane.run is None and lane.items]
+    ready = [lane for lane in partition.work.take_ready() if lane.run is None and lane.has_items]
     runs = [lane.begin(steps(partition, lane, room)) for lane in ready]
     partition.work.start(runs, mark)
 
@@ -97,14 +97,14 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
     after one item. If items are left in a partition that is not gone, the next step continues with the lane.
     """
     # If the budget is spent, the run ends between two items, because the bytes of a step are limited. The next step goes on with the lane.
-    lock, brakes, breakdowns, took, items, progress, item, run = (
+    lock, brakes, breakdowns, took, progress, item, run = (
         partition.context.lock, partition.context.brakes, partition.context.breakdowns, partition.context.counts.durations.took,
-        lane.items, partition.progress, None, cast("Run", lane.run),
+        partition.progress, None, cast("Run", lane.run),
     )  # fmt: skip
     lock.acquire()
     try:
-        while items and not partition.gone and not partition.context.budget.is_spent():
-            item, held_back = items[0], False
+        while lane.has_items and not partition.gone and not partition.context.budget.is_spent():
+            item, held_back = lane.head, False
             # Three checks before the item is touched: do we search for a record that makes steps fail, may the item run, is it condemned?
             if breakdowns.careful:
                 partition.outbox.begin(item)
@@ -296,7 +296,7 @@ def _due(partition: Partition, active: Active) -> Sequence[Task]:
     for task in tasks[1:]:
         item = Deadline(active, handler=task.without)
         partition.work.suspect(item)
-        active.lane.items.append(item)
+        active.lane.put(item)
     return tasks[:1]
 
 
@@ -432,7 +432,7 @@ def overdue(partition: Partition, lane: Lane) -> None:
     The caller has abandoned the run of the handler. The handler itself cannot be stopped, but its later requests are refused, and its
     draft is never applied.
     """
-    item = lane.items[0]
+    item = lane.head
     task = _running_task(partition, item)
     lane.end()
     # A failed attempt is written only by a step that commits something. So the partition's row is changed here, to have a commit.
@@ -482,8 +482,7 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
     ``held_back``: the handler was not called, because the queue is off or the brake is on. Then earlier deaths of processes still count
     against the item.
     """
-    items = lane.items
-    items.popleft()
+    lane.take_head()
     # The transaction with the result deletes the waiting row. If this transaction fails, another owner finds the row and handles the item.
     if item.row != NO_ROW and isinstance(item, Recorded):
         partition.waiting.drop(item)
@@ -500,4 +499,4 @@ def _finished(partition: Partition, lane: Lane, item: Item, *, held_back: bool =
         return
     row = partition.waiting.take_held(active.identity, number)
     if row is not None:
-        lane.items.appendleft(arrival_of(active, row))
+        lane.put_first(arrival_of(active, row))

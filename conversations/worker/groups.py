@@ -93,7 +93,7 @@ class Groups:
 
     def forget_large(self) -> None:
         """Drop large rows from memory if their lanes have nothing to do; they are read again when needed."""
-        for lane in [lane for lane in self._large if not lane.items and lane.run is None]:
+        for lane in [lane for lane in self._large if not lane.has_items and lane.run is None]:
             if lane not in self._changed:
                 lane.forget_group()
                 self._large.discard(lane)

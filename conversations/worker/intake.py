@@ -28,7 +28,7 @@ from conversations.protocol.envelope import (
 )
 from conversations.protocol.fences import GENERATIONS
 from conversations.protocol.integrity import Damaged, has_checksum
-from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, NAME, RECORD_BYTES
+from conversations.protocol.limits import FRAGMENTS, KEY_BYTES, RECORD_BYTES, is_name
 from conversations.protocol.plain_records import why_copied
 from conversations.protocol.rules import Inadmissible, Rule, told
 from conversations.protocol.seals import NotAuthentic
@@ -221,10 +221,11 @@ def _unfamiliar(partition: Partition, record: Record, envelope: Envelope, encode
         text = key.decode()
     except UnicodeDecodeError:
         raise Inadmissible(Rule.KEY_TEXT) from None
-    if not (NAME.fullmatch(prefix.from_service) and NAME.fullmatch(prefix.contract)):
+    if not (is_name(prefix.from_service) and is_name(prefix.contract)):
         raise Inadmissible(Rule.NAMES)
-    if not 0 < len(prefix.reply_key.encode()) <= KEY_BYTES:
-        raise Inadmissible(Rule.REPLY_KEY, f"this one has {len(prefix.reply_key.encode())}")
+    size = len(prefix.reply_key.encode())
+    if not 0 < size <= KEY_BYTES:
+        raise Inadmissible(Rule.REPLY_KEY, f"this one has {size}")
     peer = rows.identity(prefix.conversation_id, prefix.from_initiator)
     active = partition.find(peer, text, _origin(partition, prefix))
     if active.key != key:

@@ -534,4 +534,4 @@ def has_message(item: Item, handler: bytes) -> TypeGuard[Arrival]:
 
 def _is_running(active: Active, found: Park) -> bool:
     """Return True if the head of a park is being handled now. Then the result of its handler decides about the head."""
-    return bool(active.lane.items) and active.lane.items[0].park is found
+    return active.lane.has_items and active.lane.head.park is found

@@ -54,7 +54,7 @@ class Residents(dict[bytes, Active]):
         for lane, peers in lanes.items():
             if len(self) <= limit * 3 // 4:
                 break
-            if lane in stay or lane.items or lane.run is not None:
+            if lane in stay or lane.has_items or lane.run is not None:
                 continue
             for peer in peers:
                 del self[peer]

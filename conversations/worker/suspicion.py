@@ -120,7 +120,7 @@ class Suspicion:
 
         In this case no records are announced for decoding: while anything is announced, the lane cannot run alone.
         """
-        return bool(self._waiting) and self._waiting[0].items[0].name in self._row.deaths
+        return bool(self._waiting) and self._waiting[0].head.name in self._row.deaths
 
     # -- a step --------------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Suspicion:
         """Return the lanes to work on now; a lane with a suspect at its head waits until the suspect is announced."""
         free = []
         for lane in lanes:
-            if not lane.items or self.may_run(lane.items[0]):
+            if not lane.has_items or self.may_run(lane.head):
                 free.append(lane)
                 continue
             self.unspilled.add(lane)
@@ -144,7 +144,7 @@ class Suspicion:
         If an item calls another handler, for example ``on_error``, the name of the item differs from the name of its record. Then the item
         uses the turn of its record, and does not wait for another turn.
         """
-        item = lane.items[0]
+        item = lane.head
         record = item.record
         if record not in self._allowed:
             return False
@@ -157,7 +157,7 @@ class Suspicion:
         """Ask for the announcement of the heads of the lanes that have waited longest, up to ``TOGETHER``."""
         while self._waiting:
             lane = self._waiting[0]
-            name = lane.items[0].name
+            name = lane.head.name
             deaths = self._row.deaths.get(name)
             if deaths is not None and deaths > self._limit:
                 self._coming.append(self._waiting.popleft())  # its head is set aside, not announced

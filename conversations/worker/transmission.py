@@ -183,12 +183,12 @@ class Transmission:
         if count is None:
             destinations.block(way.topic, self._context.now)
             return False
-        active.route(way._replace(partition=partition_of(endpoint.peer_key.encode(), count)))
+        active.route(destinations.way(endpoint.peer, partition_of(active.out_key, count)))
         return True
 
     def answer(self, service: str, count: int, key: bytes, value: bytes) -> None:
         """Append an envelope for a conversation that has no endpoint here; no acknowledgement is expected."""
-        way = self._context.destinations.way(service)._replace(partition=partition_of(key, count))
+        way = self._context.destinations.way(service, partition_of(key, count))
         self._produce(way, key, value, b"")
 
     # -- delayed rows -----------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class Transmission:
             self._release_answers(own)
             return
         peer = active.endpoint.peer
-        active.route(self._context.destinations.way(peer)._replace(partition=active.way.partition))
+        active.route(self._context.destinations.way(peer, active.way.partition))
         count = self._taken_up(own, active.way.topic, peer)
         if count is not None:
             self._release(active, partition_of(active.out_key, count), until)

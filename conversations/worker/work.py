@@ -71,7 +71,7 @@ class Work:
 
     def forget(self, lane: Lane) -> bool:
         """Drop a lane from memory if it is idle; return False if it is not idle."""
-        if lane.items or lane.run is not None:
+        if lane.has_items or lane.run is not None:
             return False
         if self.lanes.get(lane.name) is lane:  # else the group has another lane by now
             del self.lanes[lane.name]
@@ -93,7 +93,7 @@ class Work:
     def follow(self, lane: Lane, item: Item) -> None:
         """Put an item at the end of a lane; if a run works on the lane, the run comes to this item as well."""
         if lane.run is not None:
-            lane.items.append(item)
+            lane.put(item)
         else:
             self.enqueue(lane, item)
 
@@ -138,7 +138,7 @@ class Work:
 
     def resume(self, lane: Lane) -> None:
         """Make a lane ready after its run was abandoned. If the lane has no items or is ready already, do nothing."""
-        if lane.items and lane not in self.ready:
+        if lane.has_items and lane not in self.ready:
             self.ready.append(lane)
 
     def close_step(self) -> None:
@@ -158,7 +158,7 @@ class Work:
         yield from self.ready
         if self.suspicion is not None:
             for lane in self.suspicion.take_unspilled():
-                if lane.items:
+                if lane.has_items:
                     yield lane
 
     def stop(self) -> None:

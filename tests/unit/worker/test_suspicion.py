@@ -35,7 +35,7 @@ def lanes(of: Suspicion, *offsets: int) -> list[Lane]:
 
 
 def _arrival(lane: Lane) -> Arrival:
-    item = lane.items[0]
+    item = lane.head
     assert isinstance(item, Arrival)
     return item
 
@@ -60,7 +60,7 @@ def test_some_are_announced_at_a_time() -> None:
     step(found, many)
     assert step(found) == list(range(TOGETHER))
     assert step(found) == []
-    found.finished(many[7].items[0])
+    found.finished(many[7].head)
     step(found)
     assert step(found) == [TOGETHER]
 
@@ -71,7 +71,7 @@ def test_what_was_there_at_a_death_runs_alone() -> None:
     step(found, [first, second, third])
     assert step(found) == [1]
     assert step(found) == []
-    found.finished(first.items[0])
+    found.finished(first.head)
     step(found)
     assert step(found) == [2]
 
@@ -86,7 +86,7 @@ def test_what_runs_alone_waits_for_every_other_partition() -> None:
     assert step(one) == []
     step(other, [late])
     assert step(other) == [], "what wants to run alone is let in first"
-    other.finished(busy.items[0])
+    other.finished(busy.head)
     step(one)
     assert step(one) == [1]
 
@@ -115,11 +115,11 @@ def test_a_second_item_of_a_name_that_is_announced_already_has_its_turn() -> Non
     first, second = lanes(found, 1, 1)
     step(found, [first])
     assert step(found) == [1]
-    found.finished(first.items[0])
+    found.finished(first.head)
     assert found.admit([second]) == []
     assert not found.announce()
     assert found.admit([]) == [second]
-    assert found.has_turn(second.items[0])
+    assert found.has_turn(second.head)
 
 
 def become_error(lane: Lane) -> str:
@@ -155,7 +155,7 @@ def test_what_a_record_became_that_runs_alone_does_so_too() -> None:
     step(found, [first])
     assert (charged.announced, charged.alone, charged.deaths) == ([name], True, {})
     assert step(found) == [1]
-    found.finished(first.items[0])
+    found.finished(first.head)
     step(found)
     assert step(found) == [2]
 
@@ -167,16 +167,16 @@ def test_what_died_too_often_is_announced_once_more_to_be_given_up_on() -> None:
     assert step(found, [doomed]) == []
     assert found.alone
     assert step(found) == [1]
-    assert "3 processes died" in str(found.doom(doomed.items[0]))
-    assert not found.is_hopeless(doomed.items[0])
+    assert "3 processes died" in str(found.doom(doomed.head))
+    assert not found.is_hopeless(doomed.head)
 
 
 def test_what_died_of_being_given_up_on_is_let_through_at_once_to_be_set_aside() -> None:
     found = suspicion(Stage(), row("queue-1", alone=True, queue_1=3))
     (hopeless,) = lanes(found, 1)
     assert step(found, [hopeless]) == [1]
-    assert not found.may_run(hopeless.items[0])
-    assert found.has_turn(hopeless.items[0])
+    assert not found.may_run(hopeless.head)
+    assert found.has_turn(hopeless.head)
 
 
 def test_what_was_not_tried_keeps_its_deaths() -> None:
@@ -185,8 +185,8 @@ def test_what_was_not_tried_keeps_its_deaths() -> None:
     found = suspicion(Stage(), charged)
     (lane,) = lanes(found, 1)
     step(found, [lane])
-    found.finished(lane.items[0], tried=False)
+    found.finished(lane.head, tried=False)
     assert (found.left, charged.deaths) == (0, {"queue-1": 2})
-    found.mark(lane.items[0])
-    found.finished(lane.items[0])
+    found.mark(lane.head)
+    found.finished(lane.head)
     assert charged.deaths == {}
