@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import fastavro
 from pydantic import TypeAdapter, ValidationError
@@ -48,15 +49,17 @@ def _version(number: str, found: str) -> int:
     return int(number)
 
 
-class BodyCodec(Protocol):
+class BodyCodec(ABC):
     """Encodes and decodes the bodies of one message type."""
 
-    name: str
-    """Name of the message type."""
-    run: bytes
-    """The encoded fields of an envelope from the message type to the content type; see ``protocol.envelope_run``."""
-    content_type: str
+    def __init__(self, name: str, content_type: str) -> None:
+        self.name = name
+        """Name of the message type."""
+        self.content_type = content_type
+        self.run = message_run(name, content_type)
+        """The encoded fields of an envelope from the message type to the content type; see ``protocol.envelope_run``."""
 
+    @abstractmethod
     def encode(self, body: Any) -> bytes:
         """Encode a body.
 
@@ -64,6 +67,7 @@ class BodyCodec(Protocol):
             InvalidBody: the body does not fit the message type. The error names the field.
         """
 
+    @abstractmethod
     def decode(self, data: bytes) -> Any:
         """Decode a body.
 
@@ -72,12 +76,9 @@ class BodyCodec(Protocol):
         """
 
 
-class _BytesBody:
-    content_type = "application/octet-stream"
-
+class _BytesBody(BodyCodec):
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.run = message_run(name, self.content_type)
+        super().__init__(name, "application/octet-stream")
 
     def encode(self, body: Any) -> bytes:
         if type(body) is not bytes:
@@ -88,12 +89,9 @@ class _BytesBody:
         return data
 
 
-class _NoBody:
-    content_type = ""
-
+class _NoBody(BodyCodec):
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.run = message_run(name, self.content_type)
+        super().__init__(name, "")
 
     def encode(self, body: Any) -> bytes:
         if body is not None:
@@ -121,16 +119,14 @@ class UnknownBody(_NoBody):
         )
 
 
-class _TypedBody:
+class _TypedBody(BodyCodec):
     def __init__(self, name: str, body: type, version: int) -> None:
-        self.name = name
-        self.content_type = content_type(version)
+        super().__init__(name, content_type(version))
         self._body = body
         adapter: TypeAdapter[Any] = TypeAdapter(body)
         self._to_json = adapter.serializer.to_json
         self._validate = adapter.validator.validate_json
         self._plain = plain_model(body, adapter.core_schema)
-        self.run = message_run(name, self.content_type)
 
     def encode(self, body: Any) -> bytes:
         if not isinstance(body, self._body):
@@ -151,17 +147,14 @@ class _TypedBody:
             raise InvalidBody(f"{self.name}: {describe(error)}") from error
 
 
-class _AvroBody:
-    content_type = "avro/binary"
-
+class _AvroBody(BodyCodec):
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
-        self.name = name
+        super().__init__(name, "avro/binary")
         try:
             parsed: Any = fastavro.parse_schema(dict(schema))
             self._schema, self._names = parsed, parsed.get("__named_schemas", {})
         except Exception as error:
             raise DeclarationError(f"message type {name!r}: not an Avro schema: {error}") from error
-        self.run = message_run(name, self.content_type)
 
     def encode(self, body: Any) -> bytes:
         out = io.BytesIO()

@@ -94,11 +94,11 @@ class Mark:
         self._quiet = threading.Lock()
         """Held while a run is open. A lock is made sixty times as quickly as an event, and each step makes a mark."""
 
-    def begin(self) -> None:
-        """Count a run that starts."""
+    def begin(self, runs: int) -> None:
+        """Count runs that start: at least one."""
         with self._lock:
-            self._open += 1
-            if self._open == 1:
+            self._open += runs
+            if self._open == runs:
                 self._quiet.acquire()
 
     def end(self) -> None:
@@ -119,8 +119,8 @@ class Mark:
 class Scheduler(Protocol):
     """Drives runs."""
 
-    def start(self, run: Run, mark: Mark) -> None:
-        """Queue a run, and count it in ``mark``."""
+    def start(self, runs: list[Run], mark: Mark) -> None:
+        """Queue runs, and count them in ``mark``."""
 
     def wait(self, mark: Mark, patience: float) -> None:
         """Wait at most ``patience`` seconds for the runs of ``mark``.
@@ -195,11 +195,14 @@ class Threads:
         culprit = self._culprit(self._watch)
         return culprit is None or culprit in hopeless
 
-    def start(self, run: Run, mark: Mark) -> None:
-        """Queue a run, and make sure that at least one thread works. ``wait`` adds more threads if runs wait for a thread."""
-        run.mark = mark
-        mark.begin()
-        self._ready.append(run)
+    def start(self, runs: list[Run], mark: Mark) -> None:
+        """Queue runs, and make sure that at least one thread works. ``wait`` adds more threads if runs wait for a thread."""
+        if not runs:
+            return
+        for run in runs:
+            run.mark = mark
+        mark.begin(len(runs))
+        self._ready.extend(runs)
         if not self._busy:
             self._widen(1)
 
@@ -292,8 +295,9 @@ class Threads:
                 self._event_loop().call_soon_threadsafe(self._spawn, run, call)
                 return
             call = run.advance(invoke(call))
-        with self._lock:
-            self._orphans.discard(run)
+        if run.abandoned:
+            with self._lock:
+                self._orphans.discard(run)
         self._finish(run)
 
     def _finish(self, run: Run) -> None:
@@ -415,9 +419,13 @@ class Inline:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def start(self, run: Run, mark: Mark) -> None:
-        """Work on the run until its lane has no more work."""
-        run.mark = mark
+    def start(self, runs: list[Run], mark: Mark) -> None:
+        """Work on each run until its lane has no more work."""
+        for run in runs:
+            run.mark = mark
+            self._finish(run)
+
+    def _finish(self, run: Run) -> None:
         call = run.advance(None)
         while call is not None:
             if call.handler.is_async:

@@ -258,7 +258,10 @@ def _read_prefix(value: bytes) -> tuple[Prefix, int]:
         times, at = read_pair(value, at)
     else:
         at += PAIR_SIZE
-    return Prefix(value[10:26], value[26] == 1, *names[1], reply_key, resends, *times), at
+    contract, from_service, to_service = names[1]
+    return Prefix(
+        value[10:26], value[26] == 1, contract, from_service, to_service, reply_key, resends, times[0], times[1]
+    ), at
 
 
 def _read_names(value: bytes) -> _Names:

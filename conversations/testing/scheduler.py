@@ -39,10 +39,11 @@ class SeededLanes(Inline):
         self._failed = failed
         self._open: list[tuple[Run, Call | None]] = []
 
-    def start(self, run: Run, mark: Mark) -> None:
-        """Queue a run for ``wait``."""
-        run.mark = mark
-        self._open.append((run, run.advance(None)))
+    def start(self, runs: list[Run], mark: Mark) -> None:
+        """Queue runs for ``wait``."""
+        for run in runs:
+            run.mark = mark
+            self._open.append((run, run.advance(None)))
 
     def wait(self, mark: Mark, patience: float) -> None:
         """Do the calls of the open runs, one at a time, in an order drawn by chance. Runs with a slow handler stay for a later step."""

@@ -103,9 +103,11 @@ class Outbox:
 
     def read(self, key: bytes) -> bytes | None:
         """Return a row as it will be after the commit of both flights; None if there is no such row."""
-        for flight in (self.filling, self.flying):
-            if flight is not None and key in flight.rows:
-                return flight.rows[key]
+        filling, flying = self.filling.rows, self.flying
+        if key in filling:
+            return filling[key]
+        if flying is not None and key in flying.rows:
+            return flying.rows[key]
         return self.store.get(key)
 
     def read_once(self, key: bytes) -> bytes | None:

@@ -120,8 +120,7 @@ class Work:
     def start(self, runs: list[Run], mark: Mark) -> None:
         """Start the runs that were made for lanes of this step."""
         self._running += runs
-        for run in runs:
-            self._scheduler.start(run, mark)
+        self._scheduler.start(runs, mark)
 
     def abandon(self, run: Run) -> None:
         """Refuse all later results of a run, because its handler cannot be stopped."""

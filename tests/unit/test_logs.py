@@ -89,7 +89,7 @@ def test_handlers_on_a_pool_and_on_a_given_loop_know_theirs() -> None:
     scheduler, mark = Threads(4, "test", loop=loop), Mark()
     names = [str(i) for i in range(20)]
     for name in names:
-        scheduler.start(Run(None, steps(name)), mark)
+        scheduler.start([Run(None, steps(name))], mark)
     scheduler.wait(mark, 10)
     scheduler.close()
     for _ in range(2):  # a loop that is not the scheduler's own goes on

@@ -45,7 +45,7 @@ def scheduler(request: pytest.FixtureRequest) -> Any:
 def finish(scheduler: Scheduler, *lanes: Lane) -> None:
     mark = Mark()
     for lane in lanes:
-        scheduler.start(lane.run, mark)
+        scheduler.start([lane.run], mark)
     scheduler.wait(mark, PATIENCE)
     assert all(lane.run.done for lane in lanes)
 
@@ -127,7 +127,7 @@ def test_runs_without_a_handler_count_as_work_that_goes_on(scheduler: Scheduler)
         [Lane(call(lambda _: None), call(lambda _: None)) for _ in range(3)],
     )
     for lane in (*commands, *messages):
-        scheduler.start(lane.run, mark)
+        scheduler.start([lane.run], mark)
     scheduler.wait(mark, PATIENCE)
     assert mark.returned == len(commands) + 2 * len(messages)
 
@@ -138,8 +138,8 @@ def test_a_step_does_not_wait_longer_than_its_patience() -> None:
     gate = threading.Event()
     slow, quick = Lane(call(lambda _: gate.wait(PATIENCE))), Lane(call(lambda _: None))
     mark = Mark()
-    threads.start(slow.run, mark)
-    threads.start(quick.run, mark)
+    threads.start([slow.run], mark)
+    threads.start([quick.run], mark)
     began = monotonic()
     threads.wait(mark, 0.05)
     assert monotonic() - began < PATIENCE / 2
@@ -171,9 +171,9 @@ def test_waiting_for_a_free_place_is_not_running() -> None:
 
     first, second = (Lane(call(hold, is_async=True, time_limit=1.0)) for _ in range(2))
     mark = Mark()
-    threads.start(first.run, mark)
+    threads.start([first.run], mark)
     until(inside.is_set)
-    threads.start(second.run, mark)
+    threads.start([second.run], mark)
     until(lambda: second.run.task is not None and second.run.call is not None)
     until(lambda: not second.run.overdue(monotonic() + 100))
     assert first.run.overdue(monotonic() + 100)
@@ -194,7 +194,7 @@ def test_what_an_abandoned_handler_still_does_is_refused() -> None:
 
     lane = Lane(call(slow), call(lambda _: after.append(1)))
     mark = Mark()
-    threads.start(lane.run, mark)
+    threads.start([lane.run], mark)
     until(inside.is_set)
     threads.abandon(lane.run)
     assert mark.wait(0)
@@ -218,7 +218,7 @@ def test_half_a_pool_of_abandoned_threads_is_exhausted() -> None:
     lanes = [Lane(call(slow, time_limit=0.0)) for _ in range(2)]
     mark = Mark()
     for lane in lanes:
-        threads.start(lane.run, mark)
+        threads.start([lane.run], mark)
     threads.wait(mark, 0.05)
     for _ in lanes:
         assert inside.acquire(timeout=PATIENCE)
@@ -244,7 +244,7 @@ def test_an_abandoned_task_is_cancelled_and_holds_no_thread() -> None:
             cancelled.set()
 
     lane = Lane(call(slow, is_async=True))
-    threads.start(lane.run, Mark())
+    threads.start([lane.run], Mark())
     until(inside.is_set)
     threads.abandon(lane.run)
     assert cancelled.wait(PATIENCE)
@@ -265,7 +265,7 @@ def test_a_thread_that_is_abandoned_after_an_async_call_is_counted() -> None:
         gate.wait(PATIENCE)
 
     lane = Lane(call(quick, is_async=True), call(slow))
-    threads.start(lane.run, Mark())
+    threads.start([lane.run], Mark())
     until(inside.is_set)
     threads.abandon(lane.run)
     assert len(threads._orphans) == 1
