@@ -25,18 +25,15 @@ _VALUE_KEYS: Final = {"metadata", "type"}
 class PlainModel:
     """The fields of a plain model, with their types."""
 
-    __slots__ = ("_kinds", "_model", "_optional")
+    __slots__ = ("_kinds", "_optional")
 
-    def __init__(self, model: type, kinds: dict[str, type], optional: set[str]) -> None:
-        self._model = model
+    def __init__(self, kinds: dict[str, type], optional: set[str]) -> None:
         self._kinds = kinds
         self._optional = optional
         """Names of the fields that may be None."""
 
     def fits(self, body: object) -> bool:
-        """Return True if the JSON of a body is certainly valid; False if Pydantic must decide this."""
-        if type(body) is not self._model:
-            return False
+        """Return True if the JSON of an instance of the class is certainly valid; False if Pydantic must decide this."""
         values: dict[str, object] = body.__dict__
         kinds = self._kinds
         if len(values) != len(kinds):
@@ -83,7 +80,7 @@ def plain_model(model: type, schema: Mapping[str, Any]) -> PlainModel | None:
         if kind is None or not value.keys() <= _VALUE_KEYS:
             return None
         kinds[name] = kind
-    return PlainModel(model, kinds, optional)
+    return PlainModel(kinds, optional)
 
 
 def _is(schema: Mapping[str, Any], kind: str, keys: set[str]) -> bool:

@@ -60,7 +60,6 @@ def _is_name(text: str) -> bool:
     return NAME.fullmatch(text) is not None
 
 
-
 TIMER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Pattern of the names of timers. Such a name can be part of the name of a letter, which has its last dot before it."""
 

@@ -1603,4 +1603,28 @@ MUTATIONS = (
         "650-a-closed-copy-lacks-its-last-rows",
         "tests/unit/stores/test_rocksdb.py::test_a_closed_copy_has_given_all_rows_on",
     ),
+    Mutation(
+        "651-a-float-may-be-infinite",
+        "tests/unit/test_plain_models.py::test_numbers_that_json_does_not_have_are_refused",
+    ),
+    Mutation(
+        "652-a-constraint-is-not-checked",
+        "tests/unit/test_plain_models.py::test_each_rule_of_a_class_is_checked[Positive-values]",
+    ),
+    Mutation(
+        "653-a-class-with-a-configuration-is-plain",
+        "tests/unit/test_plain_models.py::test_each_rule_of_a_class_is_checked[Short-values]",
+    ),
+    Mutation(
+        "655-a-field-with-an-alias-is-plain",
+        "tests/unit/test_plain_models.py::test_each_rule_of_a_class_is_checked[Renamed-values]",
+    ),
+    Mutation(
+        "656-a-finished-item-stays-in-its-lane",
+        "tests/unit/worker/test_lanes.py::test_the_bytes_of_a_finished_item_leave_memory_at_once",
+    ),
+    Mutation(
+        "657-a-long-lane-loses-its-place",
+        "tests/unit/worker/test_lanes.py::test_a_lane_is_a_queue",
+    ),
 )
