@@ -1627,4 +1627,8 @@ MUTATIONS = (
         "657-a-long-lane-loses-its-place",
         "tests/unit/worker/test_lanes.py::test_a_lane_is_a_queue",
     ),
+    Mutation(
+        "658-a-new-read-model-is-locked",
+        "tests/unit/ops/test_read_model.py::test_a_new_file_waits_while_another_process_has_it_locked",
+    ),
 )

@@ -9,6 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Self
 
+import tenacity
+
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations_ops.cache import FIX, cache_directory, writable
@@ -209,7 +211,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None)
     try:
         path.chmod(0o600)  # the rows have the bodies of messages that wait
-        connection.execute("PRAGMA journal_mode = WAL")
+        _log_ahead(connection)
         connection.execute("PRAGMA synchronous = NORMAL")  # the file is only a copy
         connection.execute(f"PRAGMA cache_size = -{_CACHE}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG}")
@@ -218,6 +220,22 @@ def _connected(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Turn SQLite's write-ahead log on. In a new file this needs a lock, for which SQLite does not wait by itself."""
+    for attempt in tenacity.Retrying(
+        retry=tenacity.retry_if_exception(_is_locked),
+        stop=tenacity.stop_after_delay(BUSY),
+        wait=tenacity.wait_random(0.01, 0.05),
+        reraise=True,
+    ):
+        with attempt:
+            connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _is_locked(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
 
 
 def _make(connection: sqlite3.Connection) -> None:

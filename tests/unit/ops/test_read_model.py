@@ -1,6 +1,9 @@
 """The rows that the read model keeps, and what it derives from them."""
 
+import sqlite3
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -154,3 +157,25 @@ def test_a_search_reads_bodies_only_if_nothing_else_is_found(file: File) -> None
     with file.transaction() as connection:
         connection.execute(other)
     assert [it.own for it in search(file, "Say")] == [b"\2"]
+
+
+def test_a_new_file_waits_while_another_process_has_it_locked(tmp_path: Path) -> None:
+    """Two commands that make the file at the same time both work."""
+    path, failures, opened = tmp_path / "model", list[BaseException](), threading.Event()
+
+    def open_it() -> None:
+        try:
+            File(path).close()
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            failures.append(error)
+        opened.set()
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # as a process that turns the log on
+        thread = threading.Thread(target=open_it)
+        thread.start()
+        assert not opened.wait(0.3)  # it waits, and has not failed
+        other.execute("COMMIT")
+    thread.join(10)
+    assert opened.is_set()
+    assert not failures
