@@ -423,16 +423,13 @@ class Inline:
         """Work on each run until its lane has no more work."""
         for run in runs:
             run.mark = mark
-            self._finish(run)
-
-    def _finish(self, run: Run) -> None:
-        call = run.advance(None)
-        while call is not None:
-            if call.handler.is_async:
-                run.begin()
-            failure = self._await(invoke_async(call)) if call.handler.is_async else invoke(call)
-            call = run.advance(failure)
-        run.done = True
+            call = run.advance(None)
+            while call is not None:
+                if call.handler.is_async:
+                    run.begin()
+                failure = self._await(invoke_async(call)) if call.handler.is_async else invoke(call)
+                call = run.advance(failure)
+            run.done = True
 
     def _await(self, coroutine: Coroutine[Any, Any, BaseException | None]) -> BaseException | None:
         if self._loop is None:

@@ -402,7 +402,7 @@ class Lane:
     def end(self) -> bool:
         """End the run of the lane; return True if items are left."""
         self.run = None
-        if self.has_items:
+        if self._items is not None and self._taken < len(self._items):
             return True
         self._items = None
         return False
@@ -436,6 +436,11 @@ class Lane:
             IndexError: the lane has no items.
         """
         return self.item(0)
+
+    def peek(self) -> Item | None:
+        """Return the head; None if the lane has no items."""
+        items = self._items
+        return cast("Item", items[self._taken]) if items is not None and self._taken < len(items) else None
 
     def item(self, place: int) -> Item:
         """Return the item at a place; the head is at 0.

@@ -84,7 +84,7 @@ def start_ready(partition: Partition, mark: Mark) -> None:
     as soon as it starts. Then this run may put its lane back among the ready lanes.
     """
     room = Room(partition)
-    ready = [lane for lane in partition.work.take_ready() if lane.run is None and lane.has_items]
+    ready = [lane for lane in partition.work.take_ready() if lane.run is None]
     runs = [lane.begin(steps(partition, lane, room)) for lane in ready]
     partition.work.start(runs, mark)
 
@@ -103,8 +103,8 @@ def steps(partition: Partition, lane: Lane, room: Room) -> Steps:
     )  # fmt: skip
     lock.acquire()
     try:
-        while lane.has_items and not partition.gone and not partition.context.budget.is_spent():
-            item, held_back = lane.head, False
+        while (item := lane.peek()) is not None and not partition.gone and not partition.context.budget.is_spent():
+            held_back = False
             # Three checks before the item is touched: do we search for a record that makes steps fail, may the item run, is it condemned?
             if breakdowns.careful:
                 partition.outbox.begin(item)
