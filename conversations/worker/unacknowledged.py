@@ -122,6 +122,11 @@ class Unacknowledged:
         sent = self._sent(active)
         return sent.last > active.endpoint.acked
 
+    def has_none(self, active: Active) -> bool:
+        """Return True if no envelope of a dialog is kept. False also if the rows of the dialog were not looked for yet."""
+        sent = active.sent
+        return sent is not None and not sent.runs and not sent.fresh
+
     def after(self, active: Active, number: int) -> Iterator[Remaining]:
         """Return the kept envelopes with numbers above ``number``, in order. Delayed envelopes are not among them."""
         sent = self._sent(active)
