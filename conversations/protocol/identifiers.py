@@ -33,6 +33,17 @@ def uuid_text(conversation: bytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def read_uuid_text(text: str) -> bytes | None:
+    """Return the 16 bytes of a UUID from its text, as ``uuid_text`` makes it; None if the text is no such text."""
+    if len(text) != 36:
+        return None
+    try:
+        found = bytes.fromhex(text.replace("-", ""))
+    except ValueError:
+        return None
+    return found if len(found) == 16 and uuid_text(found) == text else None
+
+
 class Handle(NamedTuple):
     """The name of one side of a dialog for clients. Its text is valid in every process."""
 

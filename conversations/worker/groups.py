@@ -13,12 +13,10 @@ leaves memory as soon as its lane has nothing to do. The number of groups in mem
 
 from __future__ import annotations
 
-from uuid import UUID
-
 from conversations.errors import LocalError
 from conversations.protocol import rows
 from conversations.protocol.codes import GROUP_FULL
-from conversations.protocol.identifiers import uuid_text
+from conversations.protocol.identifiers import read_uuid_text, uuid_text
 from conversations.protocol.limits import GROUP_MEMBERS
 from conversations.protocol.rows import GroupRow
 from conversations.protocol.states import State
@@ -181,10 +179,10 @@ class Groups:
         origin, key = lane.name
         if origin == rows.SHARED:
             return []
-        try:
-            own = rows.identity(UUID(key).bytes, origin == "")
-        except ValueError:
+        conversation = read_uuid_text(key)
+        if conversation is None:
             return []
+        own = rows.identity(conversation, origin == "")
         if not self._endpoints.knows(own):
             return []
         return [own] if self._endpoints.find(rows.other_side(own), "", "").lane.name == lane.name else []

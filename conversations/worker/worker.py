@@ -42,7 +42,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from random import SystemRandom
 from typing import Any
 
 from conversations.config import WorkerSettings
@@ -61,6 +60,7 @@ from conversations.memory.clock import SystemClock
 from conversations.ports import Clock, Connection, Record, Stores, Unanswered, nothing
 from conversations.protocol.endpoint import NEVER
 from conversations.protocol.topics import DEFAULT_NAMESPACE
+from conversations.randomness import Randomness
 from conversations.scheduler import Scheduler, Threads
 from conversations.service import Service
 from conversations.worker import (
@@ -134,7 +134,7 @@ class Worker:
         self._connect = connect
         self.context = Context(
             service, sides, connect(), clock or SystemClock(),
-            settings=settings, namespace=namespace, random=random or SystemRandom(),
+            settings=settings, namespace=namespace, random=random or Randomness(),
         )  # fmt: skip
         self.scheduler = scheduler or Threads(settings.concurrency, service.name)
         self.assignment = Assignment(self.context, stores, self.scheduler)

@@ -1631,4 +1631,8 @@ MUTATIONS = (
         "658-a-new-read-model-is-locked",
         "tests/unit/ops/test_read_model.py::test_a_new_file_waits_while_another_process_has_it_locked",
     ),
+    Mutation(
+        "659-two-ids-are-the-same",
+        "tests/unit/test_randomness.py::test_threads_that_draw_at_the_same_time_draw_different_bits",
+    ),
 )

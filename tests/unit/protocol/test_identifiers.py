@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conversations.errors import LocalError
-from conversations.protocol.identifiers import RANDOM_BITS, Handle, drawn_at, read_handle, uuid7, uuid_text
+from conversations.protocol.identifiers import (
+    RANDOM_BITS,
+    Handle,
+    drawn_at,
+    read_handle,
+    read_uuid_text,
+    uuid7,
+    uuid_text,
+)
 
 times = st.integers(0, (1 << 48) * 1_000 - 1)
 bits = st.integers(0, (1 << RANDOM_BITS) - 1)
@@ -31,6 +39,22 @@ def test_different_bits_make_different_ids(now: int, first: int, second: int) ->
 @given(st.binary(min_size=16, max_size=16))
 def test_the_text_of_an_id_is_that_of_any_uuid(conversation: bytes) -> None:
     assert uuid_text(conversation) == str(UUID(bytes=conversation))
+
+
+@given(
+    st.text(max_size=40)
+    | st.uuids().map(str)
+    | st.uuids().map(lambda it: str(it).upper())
+    | st.uuids().map(lambda it: f"{it.hex}----")
+)
+def test_only_the_text_of_an_id_is_read_as_one(text: str) -> None:
+    """Another spelling of the same id is another key."""
+    found = read_uuid_text(text)
+    assert found is None or uuid_text(found) == text
+    try:
+        assert (found is not None) is (str(UUID(text)) == text)
+    except ValueError:
+        assert found is None
 
 
 def test_other_ids_have_no_age() -> None:
