@@ -59,21 +59,29 @@ def plain_model(model: type, schema: Mapping[str, Any]) -> PlainModel | None:
         schema: Pydantic's core schema of the class. An entry that is not known here may be a rule. So a class with one is not plain.
     """
     fields = schema.get("schema")
-    if schema.get("cls") is not model or not _is(schema, "model", _MODEL_KEYS):
+    if (
+        schema.get("cls") is not model
+        or model.__new__ is not object.__new__
+        or not _is_only(schema, "model", _MODEL_KEYS)
+    ):
         return None
-    if schema.get("custom_init") or schema.get("root_model") or not _may_be(schema.get("config", {})):
+    if schema.get("custom_init") or schema.get("root_model") or not _has_no_rule(schema.get("config", {})):
         return None
-    if not isinstance(fields, dict) or not _is(fields, "model-fields", _FIELDS_KEYS) or fields.get("computed_fields"):
+    if (
+        not isinstance(fields, dict)
+        or not _is_only(fields, "model-fields", _FIELDS_KEYS)
+        or fields.get("computed_fields")
+    ):
         return None
     kinds: dict[str, type] = {}
     optional: set[str] = set()
     for name, field in fields["fields"].items():
-        if not _is(field, "model-field", _FIELD_KEYS):
+        if not _is_only(field, "model-field", _FIELD_KEYS):
             return None
         value = field["schema"]
-        if _is(value, "default", _DEFAULT_KEYS):
+        if _is_only(value, "default", _DEFAULT_KEYS):
             value = value["schema"]
-        if _is(value, "nullable", _OPTIONAL_KEYS):
+        if _is_only(value, "nullable", _OPTIONAL_KEYS):
             value = value["schema"]
             optional.add(name)
         kind = _KINDS.get(value["type"])
@@ -83,10 +91,10 @@ def plain_model(model: type, schema: Mapping[str, Any]) -> PlainModel | None:
     return PlainModel(kinds, optional)
 
 
-def _is(schema: Mapping[str, Any], kind: str, keys: set[str]) -> bool:
+def _is_only(schema: Mapping[str, Any], kind: str, keys: set[str]) -> bool:
     return schema["type"] == kind and schema.keys() <= keys
 
 
-def _may_be(config: Mapping[str, Any]) -> bool:
+def _has_no_rule(config: Mapping[str, Any]) -> bool:
     """Return True if a model's configuration has no rule for values."""
     return config.keys() <= _CONFIG_KEYS and config.get("extra_fields_behavior") in (None, "ignore", "forbid")

@@ -295,10 +295,10 @@ class Threads:
                 self._event_loop().call_soon_threadsafe(self._spawn, run, call)
                 return
             call = run.advance(invoke(call))
-        if run.abandoned:
+        self._finish(run)
+        if run.abandoned:  # looked at after the end is noted, because ``abandon`` does it the other way round
             with self._lock:
                 self._orphans.discard(run)
-        self._finish(run)
 
     def _finish(self, run: Run) -> None:
         if not run.abandoned and not run.done:
@@ -365,16 +365,16 @@ class Threads:
 
         Cancel the handler if it is on the event loop. A handler in a thread cannot be stopped.
         """
-        run.abandoned = True
+        with self._lock:
+            run.abandoned = True
+            on_loop = run in self._on_loop
+            if not on_loop and not run.done:
+                self._orphans.add(run)
         if (call := run.call) is not None:  # read only once, because the run's own thread may clear it meanwhile
             call.over()
         if run.mark is not None and not run.done:
             run.done = True
             run.mark.end()
-        with self._lock:
-            on_loop = run in self._on_loop
-            if not on_loop:
-                self._orphans.add(run)
         task, loop = run.task, self._loop
         if on_loop and task is not None and loop is not None:
             with suppress(RuntimeError):  # the loop was closed meanwhile

@@ -39,10 +39,10 @@ ALL_RECENT = 16 * 1024 * 1024
 """The same for all partitions of a process together: with many partitions, each gives its rows to RocksDB earlier."""
 WRITE_BUFFER = 8 * 1024 * 1024
 """Bytes of writes that one partition keeps in memory before it writes them to a file."""
-FILTERED = 0.05
-"""The part of a write buffer that its Bloom filter takes. Most reads are of dialogs that begin, and so have no row."""
+FILTER_SHARE = 0.05
+"""Size of the Bloom filter of a write buffer, as a share of the buffer. Most reads are of dialogs that begin, and so have no row."""
 WRITE_BUFFERS = 64 * 1024 * 1024
-"""Maximum number of bytes of writes that all partitions of a process keep in memory. At this limit, partitions write files earlier."""
+"""Maximum number of bytes of writes that all partitions of a process keep in memory, without the filters. At this limit, partitions write files earlier."""
 
 _META = b"\x00"
 """First byte of the store's own keys. No row's key begins with it."""
@@ -83,6 +83,8 @@ class Memory:
 
     def _share(self, partitions: int) -> None:
         self._partitions = partitions
+        # RocksDB makes the filter with the buffer, also of a partition that never writes, and counts it.
+        self.buffers.set_buffer_size(WRITE_BUFFERS + partitions * int(WRITE_BUFFER * FILTER_SHARE))
         self.recent = min(RECENT, ALL_RECENT // max(1, partitions))
 
 
@@ -363,7 +365,7 @@ def _options(memory: Memory) -> Options:
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(WRITE_BUFFER)
     options.set_write_buffer_manager(memory.buffers)
-    options.set_memtable_prefix_bloom_ratio(FILTERED)
+    options.set_memtable_prefix_bloom_ratio(FILTER_SHARE)
     options.set_memtable_whole_key_filtering(True)
     options.set_max_write_buffer_number(2)
     options.set_compression_type(DBCompressionType.lz4())

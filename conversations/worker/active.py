@@ -435,23 +435,19 @@ class Lane:
         Raises:
             IndexError: the lane has no items.
         """
-        return self.item(0)
+        item = self.peek()
+        if item is None:
+            raise IndexError("the lane has no items")
+        return item
 
     def peek(self) -> Item | None:
         """Return the head; None if the lane has no items."""
         items = self._items
         return cast("Item", items[self._taken]) if items is not None and self._taken < len(items) else None
 
-    def item(self, place: int) -> Item:
-        """Return the item at a place; the head is at 0.
-
-        Raises:
-            IndexError: the lane has no such item.
-        """
-        items = self._items
-        if items is None:
-            raise IndexError("the lane has no items")
-        return cast("Item", items[self._taken + place])
+    def rest(self) -> list[Item]:
+        """Return all items, the head first."""
+        return [] if self._items is None else self._items[self._taken :]
 
     def put(self, item: Item) -> bool:
         """Put an item at the end; return True if the lane was idle and must be started."""

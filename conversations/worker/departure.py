@@ -140,8 +140,8 @@ def _spill(partition: Partition) -> None:
 
 def _spill_lane(partition: Partition, lane: Lane) -> None:
     fresh: list[Item] = []
-    for place in range(lane.count - 1, -1, -1):
-        item = lane.item(place)
+    rest = lane.rest()
+    for item in reversed(rest):
         if item.park is not None:
             continue  # the item has a parked row, which keeps the order
         if item.row != NO_ROW:
@@ -153,8 +153,7 @@ def _spill_lane(partition: Partition, lane: Lane) -> None:
     elif not fresh or fresh[-1] is not head:
         _keep_head(partition, head)
     # A message may be accepted only if all earlier envelopes of its dialog are accepted.
-    items = [lane.item(place) for place in range(lane.count)] if fresh else []
-    kept = [item for item in items if isinstance(item, Recorded) and item.row != NO_ROW]
+    kept = [item for item in rest if isinstance(item, Recorded) and item.row != NO_ROW] if fresh else []
     behind = {id(item.active) for item in kept if not item.accepted}
     for item in reversed(fresh):
         if not isinstance(item, Recorded) or not item.needs_record:

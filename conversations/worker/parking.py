@@ -534,4 +534,5 @@ def has_message(item: Item, handler: bytes) -> TypeGuard[Arrival]:
 
 def _is_running(active: Active, found: Park) -> bool:
     """Return True if the head of a park is being handled now. Then the result of its handler decides about the head."""
-    return active.lane.has_items and active.lane.head.park is found
+    head = active.lane.peek()
+    return head is not None and head.park is found

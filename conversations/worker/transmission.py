@@ -299,7 +299,7 @@ class Transmission:
         return None
 
     def _release(self, active: Active, destination: int, until: int) -> None:
-        active.route(active.way._replace(partition=destination))
+        active.route(self._context.destinations.way(active.endpoint.peer, destination))
         if active.endpoint.initiator and active.endpoint.acked == NONE and self._keeps_first(active.identity):
             self.begin(active)
         self._endpoints.touch(active)

@@ -133,7 +133,7 @@ VERBS = Chapter(
         better(
             "verbs.send.body-checks",
             "SEND does not validate the body; only the receiver does, so a wrong body comes back as an error message.",
-            "`send` validates the body and names the wrong field; the receiver validates it again.",
+            "`send` checks the body and names the wrong field; the receiver validates it again.",
             f"{files.BODIES}a_model_that_was_built_without_validation_is_not_sent",
             f"{files.DIALOG}a_wrong_request_raises_at_once_and_changes_nothing",
             f"{files.ENDS}an_invalid_body_from_the_initiator_breaks_the_dialog_with_9615",

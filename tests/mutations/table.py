@@ -1635,4 +1635,8 @@ MUTATIONS = (
         "659-two-ids-are-the-same",
         "tests/unit/test_randomness.py::test_threads_that_draw_at_the_same_time_draw_different_bits",
     ),
+    Mutation(
+        "660-filters-of-idle-partitions-crowd-out-writes",
+        "tests/unit/stores/test_rocksdb.py::test_idle_partitions_take_no_room_from_the_writes_of_a_busy_one",
+    ),
 )

@@ -1,7 +1,7 @@
 """Laws of plain models: a body that is sent without a second validation is one that Pydantic would accept."""
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import pytest
 from hypothesis import given, settings
@@ -51,20 +51,21 @@ VALUES = (
 )  # fmt: skip
 
 
-def expected(body: Order) -> bytes | None:
+def expected(body: BaseModel) -> bytes | None:
     """Return what Pydantic makes of a body, None if it refuses it."""
     try:
-        data = ADAPTER.serializer.to_json(body, warnings=False)
-        ADAPTER.validator.validate_json(data)
+        adapter = TypeAdapter(type(body))
+        data = adapter.serializer.to_json(body, warnings=False)
+        adapter.validator.validate_json(data)
     except Exception:  # noqa: BLE001 - whatever Pydantic raises, it refuses the body
         return None
     return data
 
 
-def sent(body: Order) -> bytes | None:
+def sent(body: BaseModel) -> bytes | None:
     """Return what is sent of a body, None if it is refused."""
     try:
-        return CODEC.encode(body)
+        return codec_of(as_message_type(type(body))).encode(body)
     except InvalidBody:
         return None
 
@@ -144,6 +145,13 @@ class Made(BaseModel):
         raise ValueError("no model is made")
 
 
+class Refused(BaseModel):
+    number: int
+
+    def __new__(cls, **values: Any) -> Self:
+        raise ValueError("no instance is made")
+
+
 class Written(BaseModel):
     number: int
 
@@ -192,6 +200,7 @@ RULES: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (Whole, {"number": 1}),
     (Begun, {"number": 1}),
     (Made, {"number": 1}),
+    (Refused, {"number": 1}),
     (Written, {"number": 1}),
     (Listed, {"number": 1}),
     (Doubled, {"number": 1}),
@@ -202,14 +211,13 @@ RULES: list[tuple[type[BaseModel], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("model", "values"), RULES, ids=lambda it: getattr(it, "__name__", "values"))
 def test_each_rule_of_a_class_is_checked(model: type[BaseModel], values: dict[str, Any]) -> None:
-    """The types of the values are right, and Pydantic refuses the body all the same."""
-    body = model.__new__(model)
+    """The types of the values are right, and Pydantic refuses the body all the same. Before 2.11 it takes an alias from ``to_json``."""
+    body = object.__new__(model)
     body.__dict__.update(values)
     object.__setattr__(body, "__pydantic_fields_set__", set(values))
     object.__setattr__(body, "__pydantic_extra__", None)
     object.__setattr__(body, "__pydantic_private__", None)
-    with pytest.raises(InvalidBody):
-        codec_of(as_message_type(model)).encode(body)
+    assert sent(body) == expected(body)
 
 
 def test_a_root_model_is_checked() -> None:

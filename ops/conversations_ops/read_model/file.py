@@ -194,7 +194,12 @@ class File:
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise ReadModelFailed(f"the read model {self.path} cannot be used: {error}; {FIX}") from error
+            fix = (
+                "another command has held it for long: try again when that command is done"
+                if _is_locked(error)
+                else FIX
+            )
+            raise ReadModelFailed(f"the read model {self.path} cannot be used: {error}; {fix}") from error
 
     def close(self) -> None:
         """Close the file."""
@@ -211,7 +216,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None)
     try:
         path.chmod(0o600)  # the rows have the bodies of messages that wait
-        _log_ahead(connection)
+        _turn_log_on(connection)
         connection.execute("PRAGMA synchronous = NORMAL")  # the file is only a copy
         connection.execute(f"PRAGMA cache_size = -{_CACHE}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG}")
@@ -222,7 +227,7 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _log_ahead(connection: sqlite3.Connection) -> None:
+def _turn_log_on(connection: sqlite3.Connection) -> None:
     """Turn SQLite's write-ahead log on. In a new file this needs a lock, for which SQLite does not wait by itself."""
     for attempt in tenacity.Retrying(
         retry=tenacity.retry_if_exception(_is_locked),
@@ -235,7 +240,7 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _is_locked(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _make(connection: sqlite3.Connection) -> None:

@@ -222,3 +222,15 @@ def test_what_a_step_applies_stays_in_front_of_rocksdb_for_some_megabytes(tmp_pa
     )
     killed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False, capture_output=True, text=True)
     assert killed.returncode == -9, killed.stderr
+
+
+def test_idle_partitions_take_no_room_from_the_writes_of_a_busy_one(tmp_path: Path) -> None:
+    """Else each few kilobytes become a file, and files are merged all the time."""
+    stores = RocksStores(tmp_path)
+    opened = [stores.open(number, "t") for number in range(160)]
+    busy, checkpoint = opened[0], 0
+    for checkpoint in range(40):
+        busy.apply([(b"E%d-%d" % (checkpoint, at), bytes(1_000)) for at in range(120)], checkpoint)
+    assert not list((tmp_path / "0").glob("*.sst")), "5 MB fit into the buffer of 8 MB"
+    for store in opened:
+        store.close()
