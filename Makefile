@@ -9,7 +9,7 @@ PROCESSES ?= 4
 # Which quarter of the slow tests the gate runs: a number from 0 to 3. All: make test-gate TURN=
 TURN ?= commit
 # Tests that go through the hot path, and those that look into its functions, which only the Python form allows.
-HOT := tests/unit/protocol tests/unit/worker tests/contracts tests/conformance tests/rules tests/simulation tests/crashes tests/architecture/test_entries.py
+HOT := tests/unit/protocol tests/unit/worker tests/unit/test_scheduler.py tests/contracts tests/conformance tests/rules tests/simulation tests/crashes tests/architecture/test_entries.py
 TESTS := $(BIN)/python -m pytest -n $(PROCESSES) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from conversations.calls import Call
+from conversations.dialog import Dialog
 from conversations.handlers import Handler
 from conversations.scheduler import Inline, Mark, Run, Scheduler, Steps, Threads
 from tests.support import waiting
+from tests.support.forms import python_form
 
 PATIENCE = 10.0
 until = partial(waiting.until, seconds=PATIENCE, pause=0.001)
@@ -228,6 +230,28 @@ def test_half_a_pool_of_abandoned_threads_is_exhausted() -> None:
     assert threads.exhausted
     gate.set()
     until(lambda: not threads.exhausted)
+    threads.close()
+
+
+@python_form  # a compiled call takes no draft of a test
+def test_a_handler_that_returns_while_it_is_abandoned_occupies_no_thread() -> None:
+    """Else the process would be replaced for nothing."""
+    threads, gate = Threads(1, "test"), threading.Event()
+
+    class Closing:
+        """A draft whose closing takes until the handler has returned, and its thread is free."""
+
+        def close(self) -> None:
+            gate.set()
+            until(lambda: not threads._busy)
+
+    dialog: Any = Dialog.__new__(Dialog)
+    dialog._draft = Closing()
+    lane = Lane(Call(Handler(lambda _: bool(gate.wait(PATIENCE)) and None, False, 0.001, "wait"), (dialog,)))
+    threads.start([lane.run], Mark())
+    until(lambda: lane.run.overdue(monotonic()))
+    threads.abandon(lane.run)
+    assert not threads.exhausted
     threads.close()
 
 
