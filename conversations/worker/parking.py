@@ -534,5 +534,4 @@ def has_message(item: Item, handler: bytes) -> TypeGuard[Arrival]:
 
 def _is_running(active: Active, found: Park) -> bool:
     """Return True if the head of a park is being handled now. Then the result of its handler decides about the head."""
-    head = active.lane.peek()
-    return head is not None and head.park is found
+    return active.lane.has_items and active.lane.head.park is found
