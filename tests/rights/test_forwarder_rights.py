@@ -83,9 +83,10 @@ class Two:
         before = len(events(self.here))
         with running(forwarder):
             self.transmit()
-            until(lambda: forwarder.carried.envelopes or forwarder.trouble, "it carries, or says why it does not", 60)
+            said = lambda: forwarder.trouble or "NOT_FORWARDED" in events(self.here)[before:]  # noqa: E731 - used twice, here alone
+            until(lambda: forwarder.carried.envelopes or said(), "it carries, or says why it does not", 60, pause=0.2)
             if not forwarder.carried.envelopes:
-                raise LogError(forwarder.trouble)
+                raise LogError(f"it carries nothing: {said()}")
         if len(events(self.here)) == before:
             raise LogError("it reports no events")
 
