@@ -83,10 +83,14 @@ class Two:
         before = len(events(self.here))
         with running(forwarder):
             self.transmit()
-            said = lambda: forwarder.trouble or "NOT_FORWARDED" in events(self.here)[before:]  # noqa: E731 - used twice, here alone
-            until(lambda: forwarder.carried.envelopes or said(), "it carries, or says why it does not", 60, pause=0.2)
+            until(
+                lambda: (
+                    forwarder.carried.envelopes or forwarder.trouble or "NOT_FORWARDED" in events(self.here)[before:]
+                ),
+                "it carries, or says why it does not", 60, pause=0.2,
+            )  # fmt: skip
             if not forwarder.carried.envelopes:
-                raise LogError(f"it carries nothing: {said()}")
+                raise LogError(forwarder.trouble or "a queue refuses what it carries")
         if len(events(self.here)) == before:
             raise LogError("it reports no events")
 
