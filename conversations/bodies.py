@@ -133,7 +133,7 @@ class _TypedBody(BodyCodec):
             raise InvalidBody(f"{self.name}: the body must be a {self._body.__name__}, not {type(body).__name__}")
         try:
             data: bytes = self._to_json(body, warnings=False)
-            # Pydantic lets code build or change a model without validation, so the encoded body is validated here.
+            # Pydantic lets code build or change a model without validation, so the encoded body is validated here, if its values do not prove it valid.
             if self._plain is None or not self._plain.fits(body):
                 self._validate(data)
         except (Exception, Verdict) as error:  # serializers and validators of the application may raise anything

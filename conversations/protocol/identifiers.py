@@ -34,7 +34,7 @@ def uuid_text(conversation: bytes) -> str:
 
 
 def read_uuid_text(text: str) -> bytes | None:
-    """Return the 16 bytes of a UUID from its text, as ``uuid_text`` makes it; None if the text is no such text."""
+    """Return the 16 bytes of a UUID whose text ``uuid_text`` has made; None for every other text."""
     if len(text) != 36:
         return None
     try:

@@ -20,7 +20,7 @@ def in_order(transmission: Transmission, waiting: Waiting, active: Active) -> It
     The fragments of a message come together, also if the peer has acknowledged the first of them. The rows are read one after the other, because
     all of them may take much memory. So they must stay until the last one is read.
     """
-    if transmission.unacknowledged.has_none(active) and active.identity not in waiting.delayed.of:
+    if not transmission.unacknowledged.has(active) and active.identity not in waiting.delayed.of:
         return iter(())  # so it is with nearly all dialogs that end
     acked = active.endpoint.acked
     start, first = acked, next(_after(transmission, waiting, active, acked), None)

@@ -122,13 +122,6 @@ class Unacknowledged:
         sent = self._sent(active)
         return sent.last > active.endpoint.acked
 
-    def has_none(self, active: Active) -> bool:
-        """Return True if no envelope is kept that the peer has not acknowledged. False also if the rows of the dialog were not looked for yet."""
-        sent = active.sent
-        if sent is None or sent.fresh:
-            return False
-        return not sent.runs or sent.runs[-1].last <= active.endpoint.acked
-
     def after(self, active: Active, number: int) -> Iterator[Remaining]:
         """Return the kept envelopes with numbers above ``number``, in order. Delayed envelopes are not among them."""
         sent = self._sent(active)
