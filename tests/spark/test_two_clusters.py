@@ -22,11 +22,12 @@ from spark_jobs.errors import SourceError
 from spark_jobs.reading.dialogs import in_order, read_dialogs
 from tests.chaos.checker.reader import read
 from tests.chaos.checker.records import Record
-from tests.integration.kafka.test_forwarder import QUESTIONS, begin, forwarding, joined, working
+from tests.integration.kafka.test_forwarder import QUESTIONS, Ask, begin, forwarding, joined, working
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 DIALOGS, LAST = 6, 3
+BODY, OTHER_BODY = (Ask(n=n).model_dump_json().encode() for n in (0, 7))
 
 
 @pytest.fixture(scope="module")
@@ -127,14 +128,14 @@ def foreign(kafka: Kafka, service: str, count: int) -> None:
 def planted(there: Kafka) -> tuple[str, str]:
     """Append a record with a number that was used, with another body, whole and damaged."""
     queue = service_topic(there.namespace, "answerer", QUEUE)
-    record = next(it for it in read(there.bootstrap, [queue]).records if it.value and b'{"n":0}' in it.value)
+    record = next(it for it in read(there.bootstrap, [queue]).records if it.value and BODY in it.value)
     return append(there, record, record.value or b""), append(there, record, (record.value or b"")[:-1] + b"x")
 
 
 def append(there: Kafka, record: Record, summed: bytes) -> str:
     """Append a record again with another body. Its checksum is that of the value ``summed`` with the other body."""
-    value = (record.value or b"").replace(b'{"n":0}', b'{"n":7}')
-    right = checksum(record.key, summed.replace(b'{"n":0}', b'{"n":7}'))
+    value = (record.value or b"").replace(BODY, OTHER_BODY)
+    right = checksum(record.key, summed.replace(BODY, OTHER_BODY))
     producer = make_producer(there, {})
     producer.produce(record.topic, value, record.key, record.partition, headers=[(CRC, right)])
     producer.flush(30)
