@@ -345,7 +345,7 @@ MUTATIONS = (
         f"{_GROUPS}a_peer_cannot_pull_another_ones_dialog_into_its_group[False]",
     ),
     Mutation("100-lanes-ask-the-consumer", f"{_TIME}an_idle_queue_is_brought_forward_by_a_genuine_tick"),
-    Mutation("141-held-without-end", f"{_BOUNDS}a_dialog_holds_only_so_many_bytes_behind_a_gap[False]"),
+    Mutation("141-held-without-end", f"{_BOUNDS}a_dialog_holds_only_so_many_bytes_behind_a_gap[False-False]"),
     Mutation("142-missing-without-end", f"{_BOUNDS}a_dialog_that_is_over_misses_only_so_many_numbers[True]"),
     Mutation(
         "143-delayed-without-end",
@@ -644,7 +644,10 @@ MUTATIONS = (
     Mutation(
         "320-a-simulation-hides-state-that-cannot-be-kept",
         "tests/unit/test_slips.py::test_state_that_is_too_large_is_a_failure_that_a_simulation_raises",
-        also=("tests/unit/test_slips.py::test_state_that_cannot_be_kept_is_a_failure_that_a_simulation_raises",),
+        also=tuple(
+            f"tests/unit/test_slips.py::test_state_that_cannot_be_kept_is_a_failure_that_a_simulation_raises[{name}]"
+            for name in ("field", "none", "key")
+        ),
     ),
     Mutation(
         "321-a-flood-of-refusals-floods-the-log",

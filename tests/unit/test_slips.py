@@ -238,7 +238,7 @@ UNFIT: list[tuple[Callable[[Dialog[Any]], object], type[BaseException]]] = [
 ]
 
 
-@pytest.mark.parametrize(("set_state", "failure"), UNFIT)
+@pytest.mark.parametrize(("set_state", "failure"), UNFIT, ids=["field", "none", "key"])
 def test_state_that_cannot_be_kept_is_a_failure_that_a_simulation_raises(
     set_state: Callable[[Dialog[Any]], object], failure: type[BaseException]
 ) -> None:
