@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic import AliasChoices, AliasPath, BaseModel, TypeAdapter, ValidationError
 
+from conversations import field_names
 from conversations.bodies import describe, schema_of
 from conversations.errors import DeclarationError, NewerState, StateUpgradeError
 from conversations.ports import StateReader
@@ -77,7 +79,11 @@ class StateCodec:
         """Names of the fields that this release knows; None if the class decides itself about other fields."""
         if isinstance(state, type) and issubclass(state, BaseModel) and "extra" not in state.model_config:
             self._known = frozenset(_names(state))
-        self._to_json = adapter.serializer.to_json
+        self._to_json = partial(
+            adapter.serializer.to_json, by_alias=field_names.writes_aliases(adapter.core_schema), warnings="error"
+        )
+        self._lost = field_names.lost(adapter.core_schema)
+        """Why a field may be lost; "" if no field is."""
         self._validate_json = adapter.validator.validate_json
         self._validate = adapter.validator.validate_python
 
@@ -132,7 +138,9 @@ class StateCodec:
         """
         if not isinstance(state, self._class):
             raise TypeError(f"group.state must be a {self._class.__name__}, not {type(state).__name__}")
-        data: bytes = self._to_json(state, warnings="error")
+        data: bytes = self._to_json(state)
+        if self._lost and self._to_json(self._validate_json(data)) != data:
+            raise ValueError(f"group.state: {self._lost}")
         return data
 
     def with_unknown(self, data: bytes, stored: bytes) -> bytes:

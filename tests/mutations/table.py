@@ -32,6 +32,7 @@ class Mutation:
         return self.test.startswith(f"{RULES}/")
 
 
+_FIELD_NAMES = "tests/unit/test_field_names.py::test_a_"
 _FRAGMENTS = "tests/simulation/test_fragments.py::test_"
 _OWNERS = f"{RULES}/test_owners.py::test_"
 _RESTORING = f"{RULES}/test_restoring.py::test_"
@@ -1642,4 +1643,7 @@ MUTATIONS = (
         "660-filters-of-idle-partitions-crowd-out-writes",
         "tests/unit/stores/test_rocksdb.py::test_idle_partitions_take_no_room_from_the_writes_of_a_busy_one",
     ),
+    Mutation("661-fields-are-written-by-their-own-names", f"{_FIELD_NAMES}field_with_an_alias_arrives[Paid]"),
+    Mutation("662-a-body-with-a-lost-field-is-sent", f"{_FIELD_NAMES}field_that_would_be_lost_is_refused[split]"),
+    Mutation("663-state-with-a-lost-field-is-kept", f"{_FIELD_NAMES}field_that_would_be_lost_is_refused[inner]"),
 )
