@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Thread
 from typing import Any, TypeVar
+from weakref import WeakMethod
 
 from confluent_kafka import (
     Consumer,
@@ -15,6 +16,7 @@ from confluent_kafka import (
     KafkaException,
     Producer,
     TopicCollection,
+    TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
 
@@ -245,6 +247,23 @@ def _made(make: Callable[[dict[str, Any]], C], config: dict[str, Any]) -> C:
         return make(config)
     except KafkaException as failure:
         raise LogError(f"Kafka settings cannot be used: {failure.args[0].str()}") from failure
+
+
+def weakly(
+    method: Callable[[Consumer, list[TopicPartition]], None],
+) -> Callable[[Consumer, list[TopicPartition]], None]:
+    """Return a callback for a method of an object that has the client, without a reference to the object.
+
+    A client keeps its callbacks. With a reference, the client, its threads and its connections would stay after its close, until Python's collector finds
+    the cycle. In a process that only runs workers, this takes hours.
+    """
+    found = WeakMethod(method)
+
+    def call(client: Consumer, partitions: list[TopicPartition]) -> None:
+        if (known := found()) is not None:
+            known(client, partitions)
+
+    return call
 
 
 def note_trouble(error: KafkaError) -> None:

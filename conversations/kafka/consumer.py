@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from conversations.config import Kafka
 from conversations.errors import InputLost, LogError
 from conversations.kafka import rights
-from conversations.kafka.clients import log, make_consumer, note_trouble, translated
+from conversations.kafka.clients import log, make_consumer, note_trouble, translated, weakly
 from conversations.kafka.decisions import DecisionsInput
 from conversations.kafka.failures import describe, ignorable, input_gone
 from conversations.kafka.input_offsets import InputOffsets
@@ -113,7 +113,10 @@ class Inputs:
         """Join the group. The listener gets the assigned partitions."""
         self._listener = listener
         self._consumer.subscribe(
-            [self._queue], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            [self._queue],
+            on_assign=weakly(self._on_assign),
+            on_revoke=weakly(self._on_revoke),
+            on_lost=weakly(self._on_lost),
         )
 
     def poll(self, timeout: float, limit: int, size: int = ANY_SIZE) -> Sequence[Record]:

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations.kafka import rights
-from conversations.kafka.clients import log, make_consumer, translated
+from conversations.kafka.clients import log, make_consumer, translated, weakly
 from conversations.kafka.consumer import metadata_of, more
 from conversations.kafka.failures import describe, ignorable
 from conversations.ports import Record
@@ -50,7 +50,10 @@ class FeedInput:
     def join(self) -> None:
         """Join the group."""
         self._consumer.subscribe(
-            [self._topic], on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone
+            [self._topic],
+            on_assign=weakly(self._on_assign),
+            on_revoke=weakly(self._on_gone),
+            on_lost=weakly(self._on_gone),
         )
 
     def open(self, offsets: Mapping[int, int]) -> None:

@@ -1646,4 +1646,8 @@ MUTATIONS = (
     Mutation("661-fields-are-written-by-their-own-names", f"{_FIELD_NAMES}field_with_an_alias_arrives[Paid]"),
     Mutation("662-a-body-with-a-lost-field-is-sent", f"{_FIELD_NAMES}field_that_would_be_lost_is_refused[split]"),
     Mutation("663-state-with-a-lost-field-is-kept", f"{_FIELD_NAMES}field_that_would_be_lost_is_refused[inner]"),
+    Mutation(
+        "664-a-client-keeps-its-owner",
+        "tests/unit/kafka/test_feed_input.py::test_a_closed_input_is_freed_without_the_garbage_collector",
+    ),
 )

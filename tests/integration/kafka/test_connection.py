@@ -1,9 +1,11 @@
 """The connection of a worker to a real broker."""
 
+import gc
 from collections.abc import Sequence
 from secrets import token_hex
 from time import monotonic, perf_counter, time_ns
 from typing import Any, Literal
+from weakref import ref
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
@@ -46,6 +48,17 @@ def test_nothing_flows_before_open_and_then_queue_and_commands_do(kafka: Kafka, 
     member.awaits(b"q1", b"q2", b"c0", b"c1")
     assert member.values("queue") == [b"q1", b"q2"]
     assert member.values("commands") == [b"c0", b"c1"]
+
+
+def test_a_closed_connection_is_freed_without_the_garbage_collector(kafka: Kafka, member: Member) -> None:
+    """Else each time that a worker joins again leaves the threads of a client behind."""
+    freed = ref(member.connection._joined())
+    gc.disable()
+    try:
+        member.connection.close()
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 def test_the_end_of_a_partition_does_not_end_a_poll(kafka: Kafka, member: Member) -> None:
