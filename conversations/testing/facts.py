@@ -79,7 +79,7 @@ class Facts:
         self.kept: dict[Direction, Counter[int]] = defaultdict(Counter)
         """Dead letters of messages that were given up on, by direction and number."""
         self.uncertain: dict[Direction, set[int]] = defaultdict(set)
-        """Dead letters of senders, for messages that the receiver may have accepted all the same, by direction."""
+        """Dead letters of senders, for messages and fragments that the receiver may have accepted or kept all the same, by direction."""
         self.waiting: dict[Direction, Counter[int]] = defaultdict(Counter)
         """Rows of messages that are accepted and not settled, by direction and number."""
         self._generations: dict[tuple[bytes, int], int] = {}
@@ -225,7 +225,8 @@ class Facts:
             if reason == letters.UNDELIVERABLE:
                 part = replace(envelope, seq=number, fragment=0, fragments=last - number + 1)
                 self._note_sent(part, envelope.prefix.to_service)
-            if letters.UNCERTAIN in headers:
+            # The first fragments of an undeliverable message may have left before its dialog broke. Then its receiver has kept them, too.
+            if letters.UNCERTAIN in headers or (reason == letters.UNDELIVERABLE and number < last):
                 self.uncertain[direction].add(number)
             elif envelope.kind is Kind.MESSAGE:
                 self.kept[direction][number] += 1

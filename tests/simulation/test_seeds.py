@@ -35,6 +35,8 @@ KEPT_SEEDS: dict[str, tuple[int, ...]] = {
 CROWDED_SEEDS: dict[str, tuple[int, ...]] = {
     # The message that was one too many to be held became a dead letter for each copy of it; a member thrown out while it gave a partition back got another one anew before it heard that it had lost it; a second copy of what was held when its dialog broke.
     "overflowing": (111, 383, 1_002_111, 2_071_983),
+    # The first fragment of an undeliverable message had left before its dialog broke, and its target kept it.
+    "quarrelling": (28_134,),
     # Noise of a dialog that nobody remembers any more.
     "expiring": (2_019_531, 2_019_963),
     # The same, of another scenario.
