@@ -13,13 +13,12 @@ import fastavro
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from conversations import field_names
 from conversations.errors import DeclarationError, InvalidBody, Verdict
-from conversations.plain_models import plain_model
 from conversations.protocol import strict
 from conversations.protocol.codes import BODY_NOT_EMPTY
 from conversations.protocol.contract import NEWEST, MessageType
 from conversations.protocol.envelope import message_run
+from conversations.typed_json import TypedJson
 
 JSON = "application/json"
 """Content type of version 1 of a body that is JSON."""
@@ -125,30 +124,19 @@ class _TypedBody(BodyCodec):
         super().__init__(name, content_type(version))
         self._body = body
         adapter: TypeAdapter[Any] = TypeAdapter(body)
-        self._to_json = adapter.serializer.to_json
-        self._validate = adapter.validator.validate_json
-        self._plain = plain_model(body, adapter.core_schema)
-        self._by_alias = field_names.writes_aliases(adapter.core_schema)
-        self._lost = field_names.lost(adapter.core_schema)
-        """Why a field may be lost; "" if no field is."""
+        self._json = TypedJson(body, adapter, warnings=False)
 
     def encode(self, body: Any) -> bytes:
         if not isinstance(body, self._body):
             raise InvalidBody(f"{self.name}: the body must be a {self._body.__name__}, not {type(body).__name__}")
         try:
-            data: bytes = self._to_json(body, by_alias=self._by_alias, warnings=False)
-            # Pydantic lets code build or change a model without validation, so the encoded body is validated here, if its values do not prove it valid.
-            if self._plain is None or not self._plain.fits(body):
-                found = self._validate(data)
-                if self._lost and self._to_json(found, by_alias=self._by_alias, warnings=False) != data:
-                    raise ValueError(self._lost)
+            return self._json.write(body)
         except (Exception, Verdict) as error:  # serializers and validators of the application may raise anything
             raise InvalidBody(f"{self.name}: {describe(error)}") from error
-        return data
 
     def decode(self, data: bytes) -> Any:
         try:
-            return self._validate(data)
+            return self._json.read(data)
         except (Exception, Verdict) as error:  # a validator of the application may raise anything
             raise InvalidBody(f"{self.name}: {describe(error)}") from error
 

@@ -14,7 +14,15 @@ from typing import Any, Protocol, Self
 from conversations.bodies import codec_of
 from conversations.command_counts import CommandCounts
 from conversations.config import Limits
-from conversations.errors import BodyTooLarge, DialogEnded, LocalError, NotAccepted, NotInContract, WrongDirection
+from conversations.errors import (
+    BodyTooLarge,
+    DialogEnded,
+    LocalError,
+    NotAccepted,
+    NotInContract,
+    UnknownService,
+    WrongDirection,
+)
 from conversations.ports import CommandSink
 from conversations.protocol import admission, codes
 from conversations.protocol.codes import LocalCode
@@ -74,6 +82,8 @@ class ClientBlock:
         self._idempotency_key = ""
         self._ended = False
         self._inside = False
+        self._before: tuple[list[Operation], bool] = (self._operations.copy(), False)
+        """The requests in front of the block, and whether the dialog had ended. A block that fails leaves them as they were."""
         self.to = ""
         """The service that the catalog must name; empty if the block begins no dialog, or its dialog may wait for the service."""
 
@@ -83,13 +93,18 @@ class ClientBlock:
         Args:
             body: the body. The message type decides its kind: a model, a mapping for an Avro schema, bytes, or None.
             type: name of the message type. Needed if several message types have the body's class.
-            key: idempotency key. If several blocks of a dialog have the same key, only the first block takes effect. A key is
+            key: idempotency key of the block. If several blocks of a dialog have the same key, only the first block takes effect. A key is
                 remembered for the period ``command_life``.
 
         Raises:
             DialogEnded, NotInContract, WrongDirection, InvalidBody, BodyTooLarge: the message is not noted.
+            LocalError: the block has another key, or no block is open.
         """
         self._check_open(codes.SEND_REFUSED)
+        if key is not None and self._idempotency_key not in {"", key}:
+            raise LocalError(
+                f"a block has one key, and this one has key={self._idempotency_key!r:.80}: send the message in a block of its own"
+            )
         message_type = self._outgoing(body, type)
         codec = codec_of(message_type)
         data = codec.encode(body)
@@ -193,8 +208,16 @@ class ClientBlock:
         future.add_done_callback(lambda done: span.end(None if done.cancelled() else done.exception()))
         return future
 
+    def _begin_block(self) -> None:
+        self._inside, self._idempotency_key = True, ""
+        self._before = (self._operations.copy(), self._ended)
+
+    def _give_up(self) -> None:
+        """Forget the requests of the block, because nothing of it was written."""
+        self._operations, self._ended = self._before[0].copy(), self._before[1]
+
     def __enter__(self) -> Self:
-        self._inside = True
+        self._begin_block()
         return self
 
     def __exit__(
@@ -209,16 +232,20 @@ class ClientBlock:
         """
         self._inside = False
         if kind is not None:
+            self._give_up()
             return
-        future = self.append()
-        if future is not None:
-            try:
+        try:
+            future = self.append()
+            if future is not None:
                 future.result(self._client.timeout.total_seconds())
-            except TimeoutError:
-                raise self.unconfirmed() from None
+        except TimeoutError:
+            raise self.unconfirmed() from None
+        except (BodyTooLarge, UnknownService):
+            self._give_up()
+            raise
 
     async def __aenter__(self) -> Self:
-        self._inside = True
+        self._begin_block()
         return self
 
     async def __aexit__(
@@ -227,14 +254,18 @@ class ClientBlock:
         """Write the requests of the block as ``__exit__`` does, but without blocking the event loop."""
         self._inside = False
         if kind is not None:
+            self._give_up()
             return
-        future = self.append()
-        if future is not None:
-            try:
+        try:
+            future = self.append()
+            if future is not None:
                 async with asyncio.timeout(self._client.timeout.total_seconds()):
                     await asyncio.wrap_future(future)
-            except TimeoutError:
-                raise self.unconfirmed() from None
+        except TimeoutError:
+            raise self.unconfirmed() from None
+        except (BodyTooLarge, UnknownService):
+            self._give_up()
+            raise
 
     def unconfirmed(self) -> NotAccepted:
         """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""

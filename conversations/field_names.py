@@ -6,15 +6,24 @@ that is not read, its value is lost without an error. Releases of Pydantic diffe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 _CLASSES = {"dataclass", "model", "typed-dict"}
-_OF_THE_APPLICATION = {"cls", "default", "metadata"}
-"""Entries of a core schema with objects of the application."""
+_NO_SCHEMAS = {"cls", "default", "expected", "metadata", "serialization"}
+"""Entries of a core schema with objects of the application, and with what a class writes in a way of its own."""
 
 
-class FieldName(NamedTuple):
+class Choice(NamedTuple):
+    """How a class is written, so that it is read again."""
+
+    ways: list[bool | None]
+    """What to try in turn as Pydantic's ``by_alias``; None leaves it to the configuration of each class."""
+    lost: str
+    """Why a field may be lost in each of these ways; "" if none is. A class with code of its own may read such a field all the same."""
+
+
+class Field(NamedTuple):
     """A field whose name in JSON may differ from its name in its class."""
 
     name: str
@@ -22,72 +31,70 @@ class FieldName(NamedTuple):
     """The name that is written if aliases are written."""
     read: set[str]
     """The names that are read."""
+    by_alias: bool
+    """True if the configuration of its class says that the alias is written."""
 
-    def written(self, *, by_alias: bool) -> str:
+    def written(self, by_alias: bool | None) -> str:
         """Return the name that is written."""
-        return self.alias if by_alias else self.name
+        return self.alias if (self.by_alias if by_alias is None else by_alias) else self.name
 
 
-def writes_aliases(schema: Mapping[str, Any]) -> bool:
-    """Return True if the fields of a class are written by their aliases; False if only their own names are read.
-
-    Args:
-        schema: Pydantic's core schema of the class.
-    """
-    found = list(_names(schema, {}))
-    return _lost(found, by_alias=True) is None or _lost(found, by_alias=False) is not None
-
-
-def lost(schema: Mapping[str, Any]) -> str:
-    """Return why a field of a class may be lost between its writer and its reader; "" if no field is.
-
-    A class with code of its own may read such a field all the same. So the caller compares what is read with what was written.
-    """
-    by_alias = writes_aliases(schema)
-    field = _lost(_names(schema, {}), by_alias=by_alias)
-    if field is None:
-        return ""
+def choice_of(schema: Mapping[str, Any]) -> Choice:
+    """Return how objects of a class are written. ``schema`` is Pydantic's core schema of the class."""
+    fields, unread = list(_fields(schema, {})), next(_unread(schema), "")
+    if not any(it.alias != it.name or it.name not in it.read for it in fields):
+        return Choice([None], unread)  # there is no alias
+    for way in (True, False, None):
+        if all(it.written(way) in it.read for it in fields):
+            return Choice([way], unread)
+    field = next(it for it in fields if it.alias not in it.read)
     names = " or ".join(map(repr, sorted(field.read))) or "a part of another field"
-    return (
-        f"the field {field.name!r} is written as {field.written(by_alias=by_alias)!r} and read as {names}; "
+    why = (
+        f"the field {field.name!r} is written as {field.alias!r} and read as {names}; "
         "give it one name for both, as Field(alias=...) does"
     )
+    return Choice([True, None, False], why)
 
 
-def _lost(fields: Iterable[FieldName], *, by_alias: bool) -> FieldName | None:
-    """Return the first field that is written by a name that is not read."""
-    return next((it for it in fields if it.written(by_alias=by_alias) not in it.read), None)
-
-
-def _names(schema: Any, config: Mapping[str, Any]) -> Iterator[FieldName]:
-    """Yield the fields with an alias in a core schema. ``config`` is the configuration of the class around it."""
+def _schemas(schema: Any) -> Iterator[Any]:
+    """Yield the schemas inside a part of a core schema."""
     if isinstance(schema, list | tuple):
-        for part in schema:
-            yield from _names(part, config)
-    elif isinstance(schema, dict):
-        kind = schema.get("type")
-        if kind in _CLASSES:
-            config = schema.get("config", {})
-        elif kind == "dataclass-field":
-            yield from _name(schema["name"], schema, config)
+        yield from schema
+    elif schema.get("type") == "tagged-union":
+        yield from schema["choices"].values()  # their keys are tags
+    else:
         for key, part in schema.items():
             if key == "fields" and isinstance(part, dict):
-                for name, field in part.items():
-                    yield from _name(name, field, config)
-                    yield from _names(field, config)
-            elif key not in _OF_THE_APPLICATION:
-                yield from _names(part, config)
+                yield from part.values()  # their keys are names
+            elif key not in _NO_SCHEMAS and isinstance(part, dict | list | tuple):
+                yield part
 
 
-def _name(name: str, field: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[FieldName]:
-    """Yield the name of a field if it has an alias, and is written at all."""
+def _fields(schema: Any, config: Mapping[str, Any]) -> Iterator[Field]:
+    """Yield the fields with an alias in a core schema. ``config`` is the configuration of the class around it."""
+    if isinstance(schema, dict):
+        if schema.get("type") in _CLASSES:
+            config = schema.get("config", {})
+        named = schema.get("fields")
+        if isinstance(named, dict):
+            for name, field in named.items():
+                yield from _field(name, field, config)
+        elif schema.get("type") == "dataclass-field":
+            yield from _field(schema["name"], schema, config)
+    if isinstance(schema, dict | list | tuple):
+        for part in _schemas(schema):
+            yield from _fields(part, config)
+
+
+def _field(name: str, field: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Field]:
+    """Yield a field if it has an alias, and is written at all."""
     alias, other = field.get("validation_alias"), field.get("serialization_alias", name)
     if (alias is None and other == name) or field.get("serialization_exclude"):
         return
     read = set(_choices(alias)) if config.get("validate_by_alias", True) else set()
     if alias is None or config.get("validate_by_name") or config.get("populate_by_name"):
         read.add(name)
-    yield FieldName(name, other, read)
+    yield Field(name, other, read, bool(config.get("serialize_by_alias")))
 
 
 def _choices(alias: Any) -> Iterator[str]:
@@ -98,3 +105,17 @@ def _choices(alias: Any) -> Iterator[str]:
         for path in alias if alias and isinstance(alias[0], list) else [alias]:
             if len(path) == 1:
                 yield path[0]
+
+
+def _unread(schema: Any) -> Iterator[str]:
+    """Yield why a field may be lost whose name does not tell it: its class writes in a way of its own, or the field is written and not read."""
+    if isinstance(schema, dict):
+        kind = schema.get("type")
+        if kind in _CLASSES and str(schema.get("serialization", {}).get("type", "")).startswith("function"):
+            name = getattr(schema.get("cls"), "__name__", "a class")
+            yield f"{name} writes itself in a way of its own, from which it is not read again as the same object"
+        if kind == "dataclass-field" and schema.get("init") is False:
+            yield f"the field {schema['name']!r} has init=False: it is written, and not read again"
+    if isinstance(schema, dict | list | tuple):
+        for part in _schemas(schema):
+            yield from _unread(part)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
-from pydantic import AliasChoices, AliasPath, BaseModel, TypeAdapter, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, RootModel, TypeAdapter, ValidationError
 
-from conversations import field_names
 from conversations.bodies import describe, schema_of
 from conversations.errors import DeclarationError, NewerState, StateUpgradeError
 from conversations.ports import StateReader
 from conversations.protocol import rows
 from conversations.protocol.times import moment
+from conversations.typed_json import TypedJson
 
 Upgrade = Callable[[Any], Any]
 
@@ -77,14 +76,9 @@ class StateCodec:
         self._adapter = adapter
         self._known: frozenset[str] | None = None
         """Names of the fields that this release knows; None if the class decides itself about other fields."""
-        if isinstance(state, type) and issubclass(state, BaseModel) and "extra" not in state.model_config:
+        if isinstance(state, type) and issubclass(state, BaseModel) and _has_fields(state):
             self._known = frozenset(_names(state))
-        self._to_json = partial(
-            adapter.serializer.to_json, by_alias=field_names.writes_aliases(adapter.core_schema), warnings="error"
-        )
-        self._lost = field_names.lost(adapter.core_schema)
-        """Why a field may be lost; "" if no field is."""
-        self._validate_json = adapter.validator.validate_json
+        self._json = TypedJson(state, adapter, warnings="error")
         self._validate = adapter.validator.validate_python
 
     def upgrade(self, version: int) -> Callable[[Upgrade], Upgrade]:
@@ -138,10 +132,7 @@ class StateCodec:
         """
         if not isinstance(state, self._class):
             raise TypeError(f"group.state must be a {self._class.__name__}, not {type(state).__name__}")
-        data: bytes = self._to_json(state)
-        if self._lost and self._to_json(self._validate_json(data)) != data:
-            raise ValueError(f"group.state: {self._lost}")
-        return data
+        return self._json.write(state)
 
     def with_unknown(self, data: bytes, stored: bytes) -> bytes:
         """Return encoded state with the fields of the stored state of the same version that this release does not know.
@@ -150,8 +141,9 @@ class StateCodec:
         """
         if self._known is None:
             return data
-        kept = {name: value for name, value in json.loads(stored).items() if name not in self._known}
-        return json.dumps(json.loads(data) | kept, ensure_ascii=False, separators=(",", ":")).encode() if kept else data
+        now, before = json.loads(data), json.loads(stored)
+        kept = {name: value for name, value in before.items() if name not in self._known and name not in now}
+        return json.dumps(now | kept, ensure_ascii=False, separators=(",", ":")).encode() if kept else data
 
     def decode(self, data: bytes, version: int) -> Any:
         """Decode state. State of an older version is upgraded.
@@ -166,7 +158,7 @@ class StateCodec:
             raise self.newer(version)
         try:
             if version == self.version:
-                return self._validate_json(data)
+                return self._json.read(data)
             plain = json.loads(data)
             for step in range(version, self.version):
                 plain = self._upgrades[step](plain)
@@ -192,6 +184,12 @@ class StateCodec:
             f"; if the class has changed, make the service with state_version={version + 1} "
             f"and turn old state into new in a function @service.upgrade_state({version})"
         )
+
+
+def _has_fields(state: type[BaseModel]) -> bool:
+    """Return True if the JSON of a class is an object with the class's own fields, and the class says nothing about other fields."""
+    writes_itself = issubclass(state, RootModel) or state.__pydantic_decorators__.model_serializers
+    return not writes_itself and "extra" not in state.model_config
 
 
 def _names(state: type[BaseModel]) -> Iterator[str]:

@@ -1644,10 +1644,24 @@ MUTATIONS = (
         "tests/unit/stores/test_rocksdb.py::test_idle_partitions_take_no_room_from_the_writes_of_a_busy_one",
     ),
     Mutation("661-fields-are-written-by-their-own-names", f"{_FIELD_NAMES}field_with_an_alias_arrives[Paid]"),
-    Mutation("662-a-body-with-a-lost-field-is-sent", f"{_FIELD_NAMES}field_that_would_be_lost_is_refused[split]"),
-    Mutation("663-state-with-a-lost-field-is-kept", f"{_FIELD_NAMES}field_that_would_be_lost_is_refused[inner]"),
+    Mutation("662-a-lost-field-is-written", f"{_FIELD_NAMES}field_that_would_be_lost_is_refused[split]"),
+    Mutation(
+        "663-a-class-that-writes-itself-has-known-names",
+        "tests/unit/test_group_state.py::test_what_a_class_writes_in_its_own_way_is_not_mixed_with_what_was_stored[root]",
+    ),
     Mutation(
         "664-a-client-keeps-its-owner",
         "tests/unit/kafka/test_feed_input.py::test_a_closed_input_is_freed_without_the_garbage_collector",
+    ),
+    Mutation("665-infinity-becomes-none", f"{_FIELD_NAMES}float_that_json_does_not_have_is_refused[optional]"),
+    Mutation(
+        "666-a-failed-block-is-left-for-the-next",
+        "tests/unit/test_client.py::test_nothing_of_a_block_that_fails_is_left_for_the_next_one",
+    ),
+    Mutation("667-a-key-stays-for-the-next-block", "tests/unit/test_client.py::test_a_key_is_that_of_one_block"),
+    Mutation("668-tags-are-words-of-schemas", f"{_FIELD_NAMES}tag_may_be_a_word_of_pydantics_schemas[type]"),
+    Mutation(
+        "669-unreadable-state-is-stored",
+        "tests/unit/test_group_state.py::test_state_that_its_class_does_not_read_is_not_stored",
     ),
 )

@@ -29,6 +29,7 @@ from conversations.memory.clock import SystemClock
 from conversations.ports import Headers
 from conversations.protocol.command import Begin, Command, End, EndWithError, Send, SetTimer, decode_command
 from conversations.protocol.identifiers import drawn_at
+from conversations.protocol.limits import OPERATIONS
 
 
 class Ask(BaseModel):
@@ -96,6 +97,70 @@ def test_a_block_that_fails_writes_nothing(speaker: Speaker) -> None:
     with pytest.raises(ZeroDivisionError):
         speak()
     assert speaker.written() == []
+
+
+def operations(speaker: Speaker) -> list[list[type]]:
+    return [[type(operation) for operation in command.operations] for command in speaker.written()]
+
+
+def test_nothing_of_a_block_that_fails_is_left_for_the_next_one(speaker: Speaker) -> None:
+    """The same object may have several blocks, and the first that succeeds begins the dialog."""
+    dialog = speaker.client.begin_dialog("shop", SALES)
+
+    def fail(verb: Callable[[], None]) -> None:
+        with dialog:
+            verb()
+            raise ZeroDivisionError
+
+    async def fail_async() -> None:
+        async with dialog:
+            dialog.end()
+            raise ZeroDivisionError
+
+    for verb in (lambda: dialog.send(Ask(text="lost"), key="k"), dialog.end, lambda: dialog.end_with_error(1, "no")):
+        with pytest.raises(ZeroDivisionError):
+            fail(verb)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(fail_async())
+    with dialog:
+        dialog.send(Ask(text="first"))
+    with pytest.raises(ZeroDivisionError):
+        fail(lambda: dialog.send(Ask(text="lost")))
+    with dialog:
+        dialog.send(Ask(text="second"))
+    assert operations(speaker) == [[Begin, Send], [Send]]
+    assert [command.idempotency_key for command in speaker.written()] == ["", ""]
+
+
+def test_a_block_that_is_too_large_or_for_nobody_may_be_made_again(speaker: Speaker) -> None:
+    """Nothing was written, also not the beginning of its dialog."""
+    dialog = speaker.client.begin_dialog("shop", SALES)
+
+    def speak(count: int) -> None:
+        with dialog:
+            for _ in range(count):
+                dialog.send(Ask())
+
+    with pytest.raises(BodyTooLarge):
+        speak(OPERATIONS)
+    speak(1)
+    nobody = speaker.client.begin_dialog("later", SALES)
+    for _ in range(2):
+        with pytest.raises(UnknownService), nobody:
+            nobody.send(Ask())
+    assert operations(speaker) == [[Begin, Send]]
+
+
+def test_a_key_is_that_of_one_block(speaker: Speaker) -> None:
+    with speaker.client.begin_dialog("shop", SALES) as dialog:
+        dialog.send(Ask(text="a"), key="k")
+        dialog.send(Ask(text="b"), key="k")
+        dialog.send(Ask(text="c"))
+        with pytest.raises(LocalError, match="a block has one key, and this one has key='k'"):
+            dialog.send(Ask(text="d"), key="other")
+    with dialog:
+        dialog.send(Ask(text="e"))
+    assert [(command.idempotency_key, len(command.operations)) for command in speaker.written()] == [("k", 4), ("", 1)]
 
 
 def test_an_async_block_is_the_same(speaker: Speaker) -> None:

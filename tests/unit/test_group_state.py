@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field, model_serializer, model_validator
 
 from conversations.errors import DeclarationError, StateUpgradeError
 from conversations.group_state import StateCodec
@@ -163,3 +163,45 @@ def test_a_class_may_decide_itself_about_unknown_fields(state: type) -> None:
     data = codec.encode(seen)
     assert b"more" in data
     assert codec.with_unknown(b'{"score":1}', data) == b'{"score":1}'
+
+
+class Tagged(RootModel[dict[str, int]]):
+    root: dict[str, int] = {}
+
+
+class Renamed(BaseModel):
+    """It writes another name than it has, and reads it again."""
+
+    total: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def read(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {"total": values["sum"]} if "sum" in values else values
+
+    @model_serializer
+    def write(self) -> dict[str, int]:
+        return {"sum": self.total}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(Tagged({"a": 1, "b": 1}), Tagged({"a": 2})), (Renamed(total=1), Renamed(total=2))],
+    ids=["root", "serializer"],
+)
+def test_what_a_class_writes_in_its_own_way_is_not_mixed_with_what_was_stored(before: Any, after: Any) -> None:
+    """Its names say nothing about the fields that a newer release knows."""
+    codec = StateCodec("s", type(before), 1)
+    assert codec.decode(codec.with_unknown(codec.encode(after), codec.encode(before)), 1) == after
+
+
+class Stock(BaseModel):
+    left: int = Field(1, ge=0)
+
+
+def test_state_that_its_class_does_not_read_is_not_stored() -> None:
+    """Else every later handler of the group would fail, and not the one that made it."""
+    stock = Stock()
+    stock.left = -1
+    with pytest.raises(ValueError, match="left"):
+        StateCodec("s", Stock, 1).encode(stock)
