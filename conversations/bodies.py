@@ -13,6 +13,7 @@ import fastavro
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from conversations.avro_values import difference
 from conversations.errors import DeclarationError, InvalidBody, Verdict
 from conversations.protocol import strict
 from conversations.protocol.codes import BODY_NOT_EMPTY
@@ -154,10 +155,15 @@ class _AvroBody(BodyCodec):
         out = io.BytesIO()
         try:
             fastavro.schemaless_writer(out, self._schema, body, strict=True)
-            strict.check(self._schema, self._names, out.getvalue(), 0)  # never send a body that the peer cannot decode
+            data = out.getvalue()
+            strict.check(self._schema, self._names, data, 0)  # never send a body that the peer cannot decode
+            out.seek(0)
+            why = difference(body, fastavro.schemaless_reader(out, self._schema, None))
         except (Exception, Verdict) as error:  # methods of the application's objects may raise anything
             raise InvalidBody(f"{self.name}: {error}") from error
-        return out.getvalue()
+        if why:
+            raise InvalidBody(f"{self.name}: {why}")
+        return data
 
     def decode(self, data: bytes) -> Any:
         source = io.BytesIO(data)

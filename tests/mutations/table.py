@@ -1659,6 +1659,10 @@ MUTATIONS = (
         "tests/unit/test_client.py::test_nothing_of_a_block_that_fails_is_left_for_the_next_one",
     ),
     Mutation("667-a-key-stays-for-the-next-block", "tests/unit/test_client.py::test_a_key_is_that_of_one_block"),
+    Mutation(
+        "670-another-value-arrives",
+        "tests/unit/test_avro_values.py::test_a_value_that_would_arrive_as_another_one_is_refused[long]",
+    ),
     Mutation("668-tags-are-words-of-schemas", f"{_FIELD_NAMES}tag_may_be_a_word_of_pydantics_schemas[type]"),
     Mutation(
         "669-unreadable-state-is-stored",
