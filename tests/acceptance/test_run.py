@@ -249,6 +249,23 @@ def test_a_worker_whose_event_loop_is_blocked_for_good_is_replaced_until_its_mes
         assert any("blocks the event loop" in line["message"] for line in run.lines())
 
 
+@pytest.mark.slow
+def test_a_handler_that_holds_the_interpreter_lock_has_its_process_replaced_until_its_message_is_given_up_on(
+    kafka: Kafka, writer: Client, tmp_path: Path
+) -> None:
+    """No thread of the process runs any more, so only the supervisor can help."""
+    apply(kafka, [various.hogging().declaration()], 1, 1)
+    note(writer, "hogged", "hog")
+    hogging = Running(kafka, tmp_path, "various:hogging", "--setting", "worker.replaced_after=3s")
+    with hogging as run, Running(kafka, tmp_path, "various:writer"):
+        until(lambda: any("stands still" in line["message"] for line in run.lines()), "it is replaced", 60)
+        note(writer, "hogged", "other")
+        until(lambda: "other" in [text for text, _ in written(tmp_path, "hogged")], "others go on", 200)
+        assert any("no report for" in line["message"] for line in run.lines())
+        assert any("giving up on hogging" in line["message"] for line in run.lines())
+        until(run.is_well, "it is healthy", 60)
+
+
 # -- containers ----------------------------------------------------------------------------------------------------
 
 HOMELESS = {"HOME": "/dev/null/home", "CONVERSATIONS_CACHE": ""}

@@ -1663,6 +1663,10 @@ MUTATIONS = (
         "670-another-value-arrives",
         "tests/unit/test_avro_values.py::test_a_value_that_would_arrive_as_another_one_is_refused[long]",
     ),
+    Mutation(
+        "671-a-process-that-stands-still-stays",
+        "tests/acceptance/test_run.py::test_a_handler_that_holds_the_interpreter_lock_has_its_process_replaced_until_its_message_is_given_up_on",
+    ),
     Mutation("668-tags-are-words-of-schemas", f"{_FIELD_NAMES}tag_may_be_a_word_of_pydantics_schemas[type]"),
     Mutation(
         "669-unreadable-state-is-stored",

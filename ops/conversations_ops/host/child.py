@@ -181,7 +181,10 @@ def _work(spec: Spec, orders: Orders, reports: Reports) -> tuple[str, str]:
             service.check()
             settings = shortened(Given(tuple(Line(*it) for it in spec.product)).worker_settings(own))
             orders.grace = grace(settings.revocation)
-            reports.send("loaded", service=service.name, grace=orders.grace, settings=differences(settings))
+            patience = settings.replaced_after.total_seconds()
+            reports.send(
+                "loaded", service=service.name, grace=orders.grace, patience=patience, settings=differences(settings)
+            )
             preferred = orders.await_start()
             if preferred is not None:
                 return _hold(spec, settings, (service, loop, preferred), (orders, reports))

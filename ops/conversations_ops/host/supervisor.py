@@ -34,6 +34,10 @@ ALONE = 30.0
 GOOD = frozenset({"running", "idle"})
 STATES = ("running", "idle", "starting", "joining", "restoring", "stopping", "down", "silent", "stuck", "unreachable")
 """All states of a worker on the health page."""
+LOOK = 1.0
+"""Seconds between two looks for processes that stand still."""
+ASLEEP = 10.0
+"""Seconds between two looks after which the whole machine stood still, and with it every process."""
 LOADS = 5
 """If one worker is killed this many times before all targets are loaded, the run ends.
 
@@ -168,9 +172,10 @@ class Child:
         return wait
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process at once. What it has reported does not count any more."""
         if self.process is not None:
             self.process.kill()
+            self._status = {}
 
     # -- state of the worker ------------------------------------------------------------------------
 
@@ -194,6 +199,20 @@ class Child:
         if status["partitions"]:
             return "running"
         return "restoring" if status["restoring"] else "idle" if now - self._joined_at > ALONE else "joining"
+
+    def standstill(self, patience: float) -> str:
+        """Return why the process is ended: it has stood still for longer than ``patience`` seconds. Return "" if it has not.
+
+        A process that stops has a time limit of its own.
+        """
+        status = self._status
+        if self.process is None or not status or status["stopping"]:
+            return ""
+        if (silent := time.monotonic() - self._heard) > patience:
+            return f"no report for {silent:.0f} s: does a handler hold the interpreter lock?"
+        kafka, idle = status.get("kafka"), status["idle_seconds"]
+        answers = kafka is None or not kafka["unreachable"]
+        return f"no step finished for {idle:.0f} s, although Kafka answers" if answers and idle > patience else ""
 
     def works(self) -> bool:
         """Return True if the worker is healthy and restores no partition."""
@@ -234,6 +253,10 @@ class Supervisor:
         self._unclean: list[str] = []
         """Workers that failed or were killed while they were told to stop."""
         self._kill_at = 0.0
+        self._patience = 0.0
+        """Seconds for which a process may stand still."""
+        self._looked = self._trusts_from = time.monotonic()
+        """Times of the last look for processes that stand still, and from which on their reports count."""
 
     def services(self) -> list[dict[str, Any]]:
         """Return the condition of every worker, by service. Any thread may call it."""
@@ -259,6 +282,7 @@ class Supervisor:
                 self._heed(wakeup)
                 for child in self.children:
                     self._look_after(child)
+                self._replace()
             self._tell_the_end(self._end)
             return self._end
 
@@ -274,8 +298,7 @@ class Supervisor:
         times = [child.restart_at for child in self.children if child.process is None and self._end is None]
         if self._kill_at:
             times.append(self._kill_at)
-        timeout = max(0.0, min(times) - time.monotonic()) if times else None
-        self._selector.select(timeout)
+        self._selector.select(max(0.0, min([*times, self._looked + LOOK]) - time.monotonic()))
 
     def _heed(self, wakeup: int) -> None:
         """Act on the signals that arrived. Kill the processes that did not stop in time."""
@@ -312,6 +335,20 @@ class Supervisor:
 
     # -- one child ----------------------------------------------------------------------------------
 
+    def _replace(self) -> None:
+        """End the processes that stand still. Others take their places, and find the message with which a process stood still."""
+        now = time.monotonic()
+        if now < self._looked + LOOK:
+            return
+        if now - self._looked > ASLEEP:
+            self._trusts_from = now + self._patience
+        self._looked = now
+        if self._end is None and now >= self._trusts_from:
+            for child in self.children:
+                if why := child.standstill(self._patience):
+                    log.error("%s stands still (%s), ending its process", child.name, why)
+                    child.kill()
+
     def _spawn(self, child: Child) -> None:
         try:
             reports = child.spawn()
@@ -345,6 +382,7 @@ class Supervisor:
         elif event == "loaded":
             child.service, child.settings = report["service"], report["settings"]
             self._grace = max(self._grace, report["grace"])
+            self._patience = max(self._patience, report["patience"])
             self._loaded(child)
         elif event == "started":
             child.slot, child.started = report["slot"], True

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -125,6 +126,19 @@ async def blocking() -> AsyncIterator[Service]:
             threading.Event().wait()
 
     yield service
+
+
+def hogging() -> Service:
+    """Its handler never gives the interpreter back for one text: a regular expression that takes for ever."""
+    service = Service("hogged", accepts=[NOTES])
+
+    @service.on(Note)
+    def match(note: Note, _dialog: Dialog) -> None:
+        write("hogged", note.text, os.getpid())
+        if note.text == "hog":
+            re.match("(a+)+$", "a" * 60 + "b")
+
+    return service
 
 
 def never_ending() -> Service:

@@ -1,0 +1,98 @@
+"""Processes that stand still are replaced, and no others."""
+
+import time
+from typing import Any
+
+import pytest
+
+from conversations_ops.host.child import Spec
+from conversations_ops.host.supervisor import ASLEEP, LOOK, Child, Supervisor
+
+STATUS: dict[str, Any] = {
+    "stopping": False, "joined": True, "idle_seconds": 0.0, "kafka": None, "partitions": [0], "restoring": False,
+}  # fmt: skip
+SPEC = Spec(
+    target="shop", bootstrap="nowhere:1", namespace="n", settings={}, state=None, slots="", base="host", log_level="info", log_json=False
+)  # fmt: skip
+AWAY = {"unreachable": True, "unanswered_seconds": 200.0, "trying": "polling"}
+
+
+class Process:
+    """A process that can only be killed."""
+
+    killed = False
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+@pytest.fixture
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
+    """A supervisor of one process, on a clock that stands at 1,000 s."""
+    monkeypatch.setattr(time, "monotonic", lambda: 1_000.0)
+    made = Supervisor([SPEC], 1, 5.0)
+    made._patience = 120.0
+    made._looked, made._trusts_from = 1_000.0 - LOOK, 0.0
+    return made
+
+
+def child_of(supervisor: Supervisor, *, heard: float = 1_000.0, **facts: Any) -> tuple[Child, Process]:
+    (child,), process = supervisor.children, Process()
+    child.process, child._heard = process, heard  # type: ignore[assignment]  # it is only killed
+    child._status = STATUS | facts
+    return child, process
+
+
+@pytest.mark.parametrize(
+    ("heard", "facts", "replaced"),
+    [
+        (1_000.0, {}, False),
+        (881.0, {}, False),
+        (879.0, {}, True),
+        (1_000.0, {"idle_seconds": 119.0}, False),
+        (1_000.0, {"idle_seconds": 121.0}, True),
+        (1_000.0, {"idle_seconds": 121.0, "kafka": AWAY}, False),
+        (1_000.0, {"idle_seconds": 121.0, "joined": False}, True),
+        (879.0, {"kafka": AWAY}, True),
+        (879.0, {"stopping": True}, False),
+    ],
+    ids=[
+        "well",
+        "silent",
+        "too-silent",
+        "stuck",
+        "too-stuck",
+        "no-kafka",
+        "leaving",
+        "silent-without-kafka",
+        "stopping",
+    ],
+)
+def test_a_process_that_stands_still_for_too_long_is_killed(
+    supervisor: Supervisor, heard: float, facts: dict[str, Any], replaced: bool
+) -> None:
+    """While Kafka is away no step can be finished, so only silence counts."""
+    _, process = child_of(supervisor, heard=heard, **facts)
+    supervisor._replace()
+    assert process.killed == replaced
+
+
+def test_a_process_is_killed_once(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:
+    child, process = child_of(supervisor, heard=0.0)
+    supervisor._replace()
+    process.killed = False
+    monkeypatch.setattr(time, "monotonic", lambda: 1_002.0)
+    supervisor._replace()
+    assert (process.killed, child.state()) == (False, "starting")
+
+
+def test_after_the_machine_slept_each_process_has_the_whole_time_again(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, process = child_of(supervisor, heard=500.0)
+    supervisor._looked = 1_000.0 - ASLEEP - 1
+    for now, replaced in ((1_000.0, False), (1_119.0, False), (1_121.0, True)):
+        monkeypatch.setattr(time, "monotonic", lambda now=now: now)
+        supervisor._looked = max(supervisor._looked, now - ASLEEP) if now > 1_000 else supervisor._looked
+        supervisor._replace()
+        assert process.killed == replaced
