@@ -7,7 +7,6 @@ that JSON does not have, which Pydantic writes as null.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from conversations.field_names import choice_of
+from conversations.lost_floats import lost_float
 from conversations.plain_models import plain_model
 
 
@@ -63,35 +63,6 @@ class TypedJson:
         raise ValueError(self._lost)
 
     def _check_floats(self, value: Any, found: Any, data: bytes) -> None:
-        if b"null" in data and (path := _lost_float(value, found, "")) is not None:
+        if b"null" in data and (path := lost_float(value, found, "")) is not None:
             where = path.removeprefix(".") or "the value"
             raise ValueError(f"{where}: JSON has no infinity and no NaN; it would arrive as None")
-
-
-def _lost_float(value: Any, found: Any, path: str) -> str | None:
-    """Return the path of a float that is infinite or NaN in a value, and None in what was read; None if there is no such float."""
-    if isinstance(value, float):
-        return path if found is None and not math.isfinite(value) else None
-    if isinstance(value, dict):
-        if isinstance(found, dict):
-            for key, part in value.items():
-                if key in found and (lost := _lost_float(part, found[key], f"{path}.{key}")) is not None:
-                    return lost
-        return None
-    if isinstance(value, list | tuple):
-        if isinstance(found, list | tuple):
-            for at, (part, other) in enumerate(zip(value, found, strict=False)):
-                if (lost := _lost_float(part, other, f"{path}.{at}")) is not None:
-                    return lost
-        return None
-    fields, others = _fields(value), _fields(found)
-    return _lost_float(fields, others, path) if fields and others else None
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a model or a dataclass; none for other objects."""
-    found: Any = getattr(value, "__dict__", None)
-    if not isinstance(found, dict):
-        return {}
-    extra: Any = getattr(value, "__pydantic_extra__", None)
-    return {**found, **extra} if isinstance(extra, dict) else found
