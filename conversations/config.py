@@ -374,16 +374,12 @@ class WorkerSettings:
         least=0,
     )
     revocation: timedelta = setting(
-        timedelta(seconds=5),
-        Unit.TIME,
-        "How long running handlers may take to finish when their partition moves to another worker or their worker stops.",
-        least=0,
-    )
+        timedelta(seconds=5), Unit.TIME, "How long running handlers may take to finish when their partition moves to another worker or their worker stops.", least=0,
+    )  # fmt: skip
     replaced_after: timedelta = setting(
-        timedelta(minutes=2),
-        Unit.TIME,
+        timedelta(minutes=2), Unit.TIME,
         "How long a process of `conversations run` may stand still before the supervisor kills it and starts another one: it sends no report, because a handler holds Python's interpreter lock, or it finishes no step although Kafka answers.",
-    )
+    )  # fmt: skip
     clock_off: timedelta = setting(
         timedelta(seconds=10),
         Unit.TIME,

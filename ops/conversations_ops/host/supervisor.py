@@ -17,14 +17,14 @@ from typing import Any
 
 from conversations_ops.host.child import SHOWN, Ended, Spec
 from conversations_ops.host.restarts import Restarts
+from conversations_ops.host.standstills import Standstills
+from conversations_ops.host.wakeups import ENDING, wakened
 from conversations_ops.printable import counted
 
 log = logging.getLogger("conversations.run")
 
 PROGRAM = "conversations_ops.host"
 """Module that a worker process runs."""
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Signals that order a clean stop. A terminal that closes sends SIGHUP."""
 SILENT = 10.0
 """Seconds. A worker process that sends no report for this time is unhealthy."""
 STUCK = 60.0
@@ -34,10 +34,6 @@ ALONE = 30.0
 GOOD = frozenset({"running", "idle"})
 STATES = ("running", "idle", "starting", "joining", "restoring", "stopping", "down", "silent", "stuck", "unreachable")
 """All states of a worker on the health page."""
-LOOK = 1.0
-"""Seconds between two looks for processes that stand still."""
-ASLEEP = 10.0
-"""Seconds between two looks after which the whole machine stood still, and with it every process."""
 LOADS = 5
 """If one worker is killed this many times before all targets are loaded, the run ends.
 
@@ -200,19 +196,11 @@ class Child:
             return "running"
         return "restoring" if status["restoring"] else "idle" if now - self._joined_at > ALONE else "joining"
 
-    def standstill(self, patience: float) -> str:
-        """Return why the process is ended: it has stood still for longer than ``patience`` seconds. Return "" if it has not.
-
-        A process that stops has a time limit of its own.
-        """
-        status = self._status
-        if self.process is None or not status or status["stopping"]:
+    def standstill(self, standstills: Standstills) -> str:
+        """Return why the process is ended, because it stands still; "" if it does not, or has not reported yet."""
+        if self.process is None or not self._status:
             return ""
-        if (silent := time.monotonic() - self._heard) > patience:
-            return f"no report for {silent:.0f} s: does a handler hold the interpreter lock?"
-        kafka, idle = status.get("kafka"), status["idle_seconds"]
-        answers = kafka is None or not kafka["unreachable"]
-        return f"no step finished for {idle:.0f} s, although Kafka answers" if answers and idle > patience else ""
+        return standstills.why(time.monotonic() - self._heard, self._status)
 
     def works(self) -> bool:
         """Return True if the worker is healthy and restores no partition."""
@@ -253,10 +241,7 @@ class Supervisor:
         self._unclean: list[str] = []
         """Workers that failed or were killed while they were told to stop."""
         self._kill_at = 0.0
-        self._patience = 0.0
-        """Seconds for which a process may stand still."""
-        self._looked = self._trusts_from = time.monotonic()
-        """Times of the last look for processes that stand still, and from which on their reports count."""
+        self._standstills = Standstills()
 
     def services(self) -> list[dict[str, Any]]:
         """Return the condition of every worker, by service. Any thread may call it."""
@@ -274,7 +259,7 @@ class Supervisor:
 
         A second signal kills the worker processes.
         """
-        with _wakened(self._selector) as wakeup:
+        with wakened(self._selector) as wakeup:
             for child in self.children:
                 self._spawn(child)
             while self._end is None or any(child.process for child in self.children):
@@ -298,7 +283,7 @@ class Supervisor:
         times = [child.restart_at for child in self.children if child.process is None and self._end is None]
         if self._kill_at:
             times.append(self._kill_at)
-        self._selector.select(max(0.0, min([*times, self._looked + LOOK]) - time.monotonic()))
+        self._selector.select(max(0.0, min([*times, self._standstills.next_look]) - time.monotonic()))
 
     def _heed(self, wakeup: int) -> None:
         """Act on the signals that arrived. Kill the processes that did not stop in time."""
@@ -337,15 +322,9 @@ class Supervisor:
 
     def _replace(self) -> None:
         """End the processes that stand still. Others take their places, and find the message with which a process stood still."""
-        now = time.monotonic()
-        if now < self._looked + LOOK:
-            return
-        if now - self._looked > ASLEEP:
-            self._trusts_from = now + self._patience
-        self._looked = now
-        if self._end is None and now >= self._trusts_from:
+        if self._standstills.look() and self._end is None:
             for child in self.children:
-                if why := child.standstill(self._patience):
+                if why := child.standstill(self._standstills):
                     log.error("%s stands still (%s), ending its process", child.name, why)
                     child.kill()
 
@@ -382,7 +361,7 @@ class Supervisor:
         elif event == "loaded":
             child.service, child.settings = report["service"], report["settings"]
             self._grace = max(self._grace, report["grace"])
-            self._patience = max(self._patience, report["patience"])
+            self._standstills.allow(report["patience"])
             self._loaded(child)
         elif event == "started":
             child.slot, child.started = report["slot"], True
@@ -444,25 +423,3 @@ def _periods(child: Child) -> dict[str, list[str]]:
 
 def _how(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-
-
-@contextlib.contextmanager
-def _wakened(selector: selectors.BaseSelector) -> Iterator[int]:
-    """Let signals wake the selector, and yield the descriptor from which the numbers of the signals can be read."""
-    reads, writes = os.pipe()
-    os.set_blocking(reads, False)
-    os.set_blocking(writes, False)
-    selector.register(reads, selectors.EVENT_READ)
-    # A program that nohup started ignores SIGHUP, and goes on to do so.
-    numbers = [it for it in (*ENDING, signal.SIGCHLD) if signal.getsignal(it) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    wakeup = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
-    try:
-        yield reads
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        selector.close()
-        os.close(reads)
-        os.close(writes)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from conversations_ops.host.child import Spec
-from conversations_ops.host.supervisor import ASLEEP, LOOK, Child, Supervisor
+from conversations_ops.host.standstills import ASLEEP, LOOK
+from conversations_ops.host.supervisor import Child, Supervisor
 
 STATUS: dict[str, Any] = {
     "stopping": False, "joined": True, "idle_seconds": 0.0, "kafka": None, "partitions": [0], "restoring": False,
@@ -31,8 +32,8 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
     """A supervisor of one process, on a clock that stands at 1,000 s."""
     monkeypatch.setattr(time, "monotonic", lambda: 1_000.0)
     made = Supervisor([SPEC], 1, 5.0)
-    made._patience = 120.0
-    made._looked, made._trusts_from = 1_000.0 - LOOK, 0.0
+    made._standstills.allow(120.0)
+    made._standstills._looked = 1_000.0 - LOOK
     return made
 
 
@@ -90,9 +91,8 @@ def test_after_the_machine_slept_each_process_has_the_whole_time_again(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, process = child_of(supervisor, heard=500.0)
-    supervisor._looked = 1_000.0 - ASLEEP - 1
-    for now, replaced in ((1_000.0, False), (1_119.0, False), (1_121.0, True)):
-        monkeypatch.setattr(time, "monotonic", lambda now=now: now)
-        supervisor._looked = max(supervisor._looked, now - ASLEEP) if now > 1_000 else supervisor._looked
+    supervisor._standstills._looked = 1_000.0 - ASLEEP - 1
+    for now in range(1_000, 1_122):
+        monkeypatch.setattr(time, "monotonic", lambda now=now: float(now))
         supervisor._replace()
-        assert process.killed == replaced
+        assert process.killed == (now >= 1_120)
