@@ -43,8 +43,9 @@ def _is_array(sent: Any, size: int) -> bool:
 
 
 def _is_same(sent: Any, found: Any) -> bool:
-    if isinstance(found, float) and isinstance(sent, float):
-        return found == sent or _rounded(sent) == found or (math.isnan(sent) and math.isnan(found))
+    if isinstance(found, float) and isinstance(sent, float | Decimal):
+        number = float(sent)
+        return found == number or _rounded(number) == found or (math.isnan(number) and math.isnan(found))
     if isinstance(found, datetime):
         return not isinstance(sent, datetime) or _is_near(sent, found)
     if isinstance(found, date):

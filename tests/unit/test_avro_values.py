@@ -53,6 +53,7 @@ SAME = {
     "long": ("long", 2**62, 2**62),
     "whole": ("double", 3, 3.0),
     "digits": ("float", 0.1, pytest.approx(0.1)),
+    "number of digits": ("double", Decimal("1.1"), 1.1),
     "infinity": ("double", float("inf"), float("inf")),
     "millis": (MILLIS, NOON, NOON.replace(microsecond=123_000)),
     "zone": (MILLIS, NOON.astimezone(timezone(timedelta(hours=2))), NOON.replace(microsecond=123_000)),
