@@ -17,12 +17,12 @@ from rich.console import Console
 from conversations.config import Kafka
 from conversations.errors import LogError
 from conversations_ops.broker import BrokerError, EmbeddedBroker
-from conversations_ops.broker.sockets import free_ports
 from conversations_ops.console.exit_codes import Exit
 from conversations_ops.demo.screen import Screen
 from conversations_ops.host.foreground import ended_by_sigterm, logged_to
 from tests.chaos.proof import Proof, audited, prove
 from tests.chaos.run import Chaos, Options, Result, Stalled
+from tests.support.ports import KeptPorts
 
 PARTITIONS = 8
 LONGEST_REPORT = 25
@@ -121,8 +121,11 @@ def chaos(
 
 def _carry_out(options: Options, directory: Path, screen: Screen) -> Proof:
     screen.say(f"Seed {options.seed}. Starting Kafka ...")
-    (port,) = free_ports(1)  # fixed: it is the same after the restart
-    with logged_to(directory / "driver.log"), EmbeddedBroker(directory / "kafka", port) as broker:
+    with (
+        logged_to(directory / "driver.log"),
+        KeptPorts(1) as ports,  # the port is the same after the restart
+        EmbeddedBroker(directory / "kafka", *ports.numbers) as broker,
+    ):
         kafka = Kafka(broker.bootstrap, namespace=f"chaos{options.seed}")
         run = Chaos(options, kafka, directory, broker, screen)
         started = time.monotonic()

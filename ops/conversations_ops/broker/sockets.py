@@ -26,11 +26,12 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Return True if a server can listen on the port."""
-    try:
-        check_free(port)
-    except PortTaken:
-        return False
+    """Return True if no program uses the port, not even one that is bound to it and does not listen yet."""
+    with socket.socket() as probe:  # without SO_REUSEADDR: a port of a connection that has just closed counts as used
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
     return True
 
 

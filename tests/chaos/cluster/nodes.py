@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +23,9 @@ from conversations_ops.broker.jars import ensure_jars
 from conversations_ops.broker.java import find_java
 from conversations_ops.broker.process import ServerProcess
 from conversations_ops.broker.server import HOST, SETTINGS, jvm
-from conversations_ops.broker.sockets import accepts, free_ports
+from conversations_ops.broker.sockets import accepts
 from tests.chaos.cluster.proxy import Route
+from tests.support.ports import KeptPorts
 
 NODES = ("1", "2", "3")
 START_TIMEOUT = 240.0
@@ -36,6 +37,8 @@ QUICK = [
 """Three that live for minutes: small heaps, and code that is not made better than it needs to be."""
 INTERNAL, CONTROLLER, CLIENT, DIRECT = "INTERNAL", "CONTROLLER", "CLIENT", "DIRECT"
 """Listeners: between brokers, between controllers, for clients, and, past the proxy, for whoever watches."""
+PROXIED = (INTERNAL, CONTROLLER, CLIENT)
+BOUND = (*PROXIED, DIRECT)
 REPLICATED = {
     "controller.listener.names": CONTROLLER,
     "inter.broker.listener.name": INTERNAL,
@@ -81,7 +84,8 @@ class Nodes:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         directory.mkdir(parents=True)
-        self._ports = _ports()
+        self._kept = KeptPorts(len(NODES) * (len(PROXIED) + len(BOUND)))
+        self._ports = _ports(self._kept.numbers)
         self._java, self._jars = find_java(), ensure_jars()
         self._classes = broker_classes(self._java, self._jars)
         self._running: dict[str, ServerProcess] = {}
@@ -146,8 +150,12 @@ class Nodes:
         while left := [node for node in left if not self.serves(node)]:
             self.tend()
             if monotonic() > deadline:
-                raise BrokerError(f"nodes {left} do not serve, see {self._directory}/node-*.log")
+                raise BrokerError("\n".join(f"node {node} does not serve:\n{self._errors(node)}" for node in left))
             Event().wait(PAUSE)
+
+    def _errors(self, node: str) -> str:
+        lines = self.log(node).read_text(encoding="utf-8").splitlines()
+        return "\n".join([line for line in lines if "ERROR" in line or "Exception" in line][-20:])
 
     def serves(self, node: str) -> bool:
         """Whether a node answers, and knows all three."""
@@ -200,7 +208,7 @@ class Nodes:
         for node in NODES:
             process = self._running.get(node)
             if process is not None and process.exit_code is not None:
-                del self._running[node]
+                self._running.pop(node).kill()
                 self.counts["brokers that ended by themselves"] += 1
                 self.start(node)
 
@@ -208,6 +216,7 @@ class Nodes:
         """End them all."""
         for node in NODES:
             self.kill(node)
+        self._kept.close()
 
     def _properties(self, node: str) -> Path:
         return self._directory / f"node-{node}.properties"
@@ -235,12 +244,10 @@ class Nodes:
             raise BrokerError(f"node {node} cannot be formatted, see {self.log(node)}")
 
 
-def _ports() -> dict[str, Ports]:
-    proxied: Sequence[str] = (INTERNAL, CONTROLLER, CLIENT)
-    bound: Sequence[str] = (*proxied, DIRECT)
-    found = iter(free_ports(len(NODES) * (len(proxied) + len(bound))))
+def _ports(numbers: Iterable[int]) -> dict[str, Ports]:
+    found = iter(numbers)
     return {
-        node: Ports({name: next(found) for name in bound}, {name: next(found) for name in proxied}) for node in NODES
+        node: Ports({name: next(found) for name in BOUND}, {name: next(found) for name in PROXIED}) for node in NODES
     }
 
 

@@ -17,8 +17,8 @@ from conversations.kafka.admin import add_route, apply
 from conversations.protocol.routes import Cluster
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.broker.server import HOST
-from conversations_ops.broker.sockets import free_ports
 from tests.chaos.remote.services import LEFT, RIGHT, left_1, right_1
+from tests.support.ports import KeptPorts
 
 HOME, EMEA = "home", "emea"
 OTHER = {HOME: EMEA, EMEA: HOME}
@@ -35,7 +35,8 @@ class Side:
     """One cluster: a broker that may be killed, and starts again with its data."""
 
     def __init__(self, name: str, directory: Path) -> None:
-        near, self.far, controller, self.proxied = free_ports(4)
+        self.ports = KeptPorts(4)
+        near, self.far, controller, self.proxied = self.ports.numbers
         self.name = name
         self.broker = EmbeddedBroker(directory / f"kafka-{name}", near, settings={
             "listeners": f"PLAINTEXT://{HOST}:{near},{FAR}://{HOST}:{self.far},CONTROLLER://{HOST}:{controller}",
@@ -85,6 +86,7 @@ def running(directory: Path) -> Iterator[dict[str, Side]]:
     sides = {name: Side(name, directory) for name in (HOME, EMEA)}
     with contextlib.ExitStack() as stack:
         for side in sides.values():
+            stack.enter_context(side.ports)
             stack.enter_context(side.broker)
             stack.callback(side.settle)
         yield sides

@@ -15,8 +15,8 @@ from conversations import Kafka
 from conversations_ops.broker import EmbeddedBroker
 from conversations_ops.broker.java import find_java
 from conversations_ops.broker.server import HOST
-from conversations_ops.broker.sockets import free_ports
 from tests.support import waiting
+from tests.support.ports import KeptPorts
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 acl: Any = confluent_admin  # exported at run time, not in its types
@@ -60,7 +60,8 @@ class GuardedBroker(EmbeddedBroker):
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self.certificate = Certificate(Path(self._folder.name))
-        port, controller, guarded, secure = free_ports(4)
+        self._ports = KeptPorts(4)
+        port, controller, guarded, secure = self._ports.numbers
         doors = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{guarded},SASL_SSL://{HOST}:{secure}"
         users = " ".join(f'user_{name}="{name}-password"' for name in USERS)
         login = f"{LOGIN} required {users};"
@@ -96,6 +97,7 @@ class GuardedBroker(EmbeddedBroker):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
+        self._ports.close()
         self._folder.cleanup()
 
     @property

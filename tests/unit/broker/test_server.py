@@ -24,8 +24,9 @@ from conversations_ops.broker.errors import (
 from conversations_ops.broker.java import Java
 from conversations_ops.broker.process import ServerProcess
 from conversations_ops.broker.server import HEAP, SETTINGS, Layout, jvm, render, run_command
-from conversations_ops.broker.sockets import BELOW_EPHEMERAL, check_free, free_ports
+from conversations_ops.broker.sockets import BELOW_EPHEMERAL, check_free, free_ports, is_free
 from conversations_ops.host import interruptible
+from tests.support.ports import KeptPorts
 
 
 def test_every_listener_is_on_the_loopback_interface(tmp_path: Path) -> None:
@@ -45,6 +46,18 @@ def test_free_ports_differ_and_lie_below_those_of_outgoing_connections() -> None
     ports = free_ports(5)
     assert len(set(ports)) == 5
     assert all(port in BELOW_EPHEMERAL for port in ports)
+
+
+def test_a_kept_port_is_not_chosen_and_a_server_can_listen_on_it() -> None:
+    with KeptPorts(2) as kept, socket.socket() as server:
+        port = kept.numbers[0]
+        assert not is_free(port)
+        check_free(port)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", port))
+        server.listen()
+        kept.close()
+        assert not is_free(port)
 
 
 def test_a_port_somebody_listens_on_is_refused() -> None:
