@@ -8,7 +8,7 @@ The operations of one command take effect together. So a begin, its messages and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -25,11 +25,11 @@ from conversations.protocol.command_fields import (
     write_fields,
     write_items,
 )
-from conversations.protocol.command_parts import Bodies, Join, Window
+from conversations.protocol.command_parts import Parts, Staying, Window
 from conversations.protocol.fragments import cut
 from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS, PIECE_BYTES
 from conversations.protocol.registry import DEFAULT, HEAD_SIZE, Registry, Schema
-from conversations.protocol.send import Send
+from conversations.protocol.send import Send, SendFromPieces
 from conversations.protocol.states import Trigger
 from conversations.protocol.topics import COMMANDS, DECISIONS, key_in
 
@@ -49,6 +49,7 @@ __all__ = [
     "Resolve",
     "Reuse",
     "Send",
+    "SendFromPieces",
     "SetTimer",
     "Settle",
     "Source",
@@ -60,6 +61,7 @@ __all__ = [
     "decode_command",
     "decode_parts",
     "encode_command",
+    "head_of",
     "pool_id",
     "records_of",
     "to_partition",
@@ -234,7 +236,7 @@ Operation: TypeAlias = Verb | Tick | Resolve | Switch | Settle | Report | Reuse 
 
 GOES_TO: dict[type[Operation], str] = {
     Begin: COMMANDS, Send: COMMANDS, Reuse: COMMANDS, End: COMMANDS, EndWithError: COMMANDS, SetTimer: COMMANDS, Tick: COMMANDS,
-    Piece: COMMANDS,
+    Piece: COMMANDS, SendFromPieces: COMMANDS,
     Cleanup: DECISIONS, Resend: DECISIONS, Resolve: DECISIONS, Switch: DECISIONS, Settle: DECISIONS, Report: DECISIONS,
 }  # fmt: skip
 """The topic for a command with each operation: ``COMMANDS`` is for clients and workers, ``DECISIONS`` is for operators.
@@ -244,7 +246,8 @@ has ``Report``: its event names the operator, so only who may decide may cause i
 """
 
 TRIGGERS: dict[type[Verb], Trigger] = {
-    Send: Trigger.SEND, End: Trigger.END, EndWithError: Trigger.END_WITH_ERROR, Cleanup: Trigger.CLEANUP
+    Send: Trigger.SEND, SendFromPieces: Trigger.SEND, End: Trigger.END, EndWithError: Trigger.END_WITH_ERROR,
+    Cleanup: Trigger.CLEANUP,
 }  # fmt: skip
 """The trigger of each verb that changes the state of its endpoint."""
 
@@ -333,6 +336,7 @@ _HEAD = layout(_FIRST, CURRENT.names) or ()
 _LAYOUTS = [layout(it["fields"], CURRENT.names) for it in _UNION]
 _CLASSES: list[Callable[..., Operation]] = [_OPERATIONS[it["name"]] for it in _UNION]
 _INDEX = {it["name"]: index for index, it in enumerate(_UNION)}
+_SEND = _INDEX[_NAMESPACE + Send.__name__]
 
 
 def encode_command(command: Command) -> bytes:
@@ -396,18 +400,42 @@ def _decode_current(value: bytes) -> Command | None:
     return Command(*[*fields, operations])
 
 
-def decode_parts(parts: Iterable[memoryview], join: Join) -> tuple[Command, Bodies] | None:
-    """Decode a command of the newest schema from its parts; return its bodies and their positions, too. None if it must be decoded as a whole.
+def head_of(value: bytes) -> tuple[Command, int] | None:
+    """Return a command of the newest schema without its operations, and the position of its operations.
 
-    ``join`` makes one object of the parts of a body.
+    None if the beginning of the encoding has not the whole head, or this version would write it in another way.
     """
-    window = Window(parts, join)
+    if not value.startswith(CURRENT.head):
+        return None
+    try:
+        fields, at = read_fields(_HEAD, value, HEAD_SIZE)
+        head = Command(*[*fields, ()])
+        is_ours = write_fields(_HEAD, head) == value[HEAD_SIZE:at]
+    except (OtherLayout, IndexError, ValueError, UndecodableRecord):
+        return None
+    return (head, at) if is_ours else None
+
+
+def decode_parts(parts: Parts, largest: int) -> Command | None:
+    """Decode a command of the newest schema from its parts. Return None if it must be decoded as a whole.
+
+    The body of a message stays in the parts if it has more than ``largest`` bytes (``SendFromPieces``).
+    """
+    window = Window(parts, lambda index, size: index == _SEND and size > largest)
     try:
         fields, items = window.record(CURRENT.head, _HEAD, _LAYOUTS, OPERATIONS)
     except (OtherLayout, ValueError):
         return None
-    operations = tuple(_CLASSES[index](*values) for index, values in items)
-    return Command(*[*fields, operations]), window.bodies
+    operations = tuple(_from_parts(fields[0], index, values) for index, values in items)
+    return Command(*[*fields, operations])
+
+
+def _from_parts(command_id: bytes, index: int, values: list[Any]) -> Operation:
+    body = values[-1] if values else None
+    if isinstance(body, Staying):
+        message_type, content_type, _ = values
+        return SendFromPieces(message_type, content_type, b"", b"", command_id, body.start, body.size)
+    return _CLASSES[index](*values)
 
 
 def _operation(name: str, values: dict[str, Any]) -> Operation:

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from hashlib import blake2b
 
 from conversations.errors import DialogEnded, LocalError
 from conversations.protocol import codes, letters, repetitions, rows
-from conversations.protocol.command import Begin, Command, Operation, Report, encode_command, topic_for
+from conversations.protocol.command import Begin, Command, Report, topic_for
 from conversations.protocol.events import CommandDone, CommandRefused
 from conversations.protocol.identifiers import drawn_at, uuid_text
 from conversations.protocol.topics import COMMANDS, DECISIONS, kind_of, partition_of
 from conversations.worker.active import Active, Order
+from conversations.worker.contents import digest_of
 from conversations.worker.partition import Partition
 
 Effect = Callable[[], None]
@@ -198,32 +198,5 @@ def _keys(command: Command) -> list[bytes]:
 
 
 def _content(partition: Partition, command: Command) -> bytes:
-    found = _content_of_pieces(partition, command)
-    return found or blake2b(_plain(command, command.operations), digest_size=8).digest()
-
-
-def _content_of_pieces(partition: Partition, command: Command) -> bytes:
-    """Return the digest of the command at hand from its pieces; b"" if there is none, or its pieces are not what this release writes.
-
-    Its operations are not encoded once more, because they may have many megabytes.
-    """
     at_hand = partition.pieces.at_hand
-    if at_hand is None:
-        return b""
-    head = memoryview(encode_command(replace(command, operations=())))[:-1]
-    digest = blake2b(_plain(command, ())[:-1], digest_size=8)
-    for part in partition.pieces.contents(at_hand.command_id, at_hand.last):
-        size = min(len(head), len(part))
-        if part[:size] != head[:size]:
-            return b""
-        head = head[size:]
-        digest.update(part[size:])
-    return digest.digest()
-
-
-def _plain(command: Command, operations: tuple[Operation, ...]) -> bytes:
-    plain = Command(
-        bytes(16), command.conversation_id, command.from_initiator, command.key, command.idempotency_key, "", 0,
-        operations,
-    )  # fmt: skip
-    return encode_command(plain)
+    return digest_of(command) if at_hand is None or not at_hand.content else at_hand.content

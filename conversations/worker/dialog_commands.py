@@ -38,6 +38,7 @@ from conversations.protocol.command import (
     Resolve,
     Reuse,
     Send,
+    SendFromPieces,
     SetTimer,
     Settle,
     Switch,
@@ -161,8 +162,9 @@ def ask(draft: Draft, active: Active, operation: Operation) -> None:
 
 def _check_send(draft: Draft, active: Active, send: Send) -> None:
     declared = active.side.contract.outgoing(None, send.message_type, active.endpoint.initiator)
-    if len(send.body) > draft.room.body_limit:
-        raise body_too_large(len(send.body), draft.room.body_limit)
+    size = send.size if isinstance(send, SendFromPieces) else len(send.body)
+    if size > draft.room.body_limit:
+        raise body_too_large(size, draft.room.body_limit)
     check_content_type(send.message_type, send.content_type, codec_of(declared).content_type)
     if draft.room.delayed and draft.room.is_stopped(active) and draft.room.is_clogged(active):
         raise LocalError(clogged(active.endpoint.peer), code=codes.CLOGGED)

@@ -34,7 +34,7 @@ from conversations.protocol.envelope import (
 )
 from conversations.protocol.fragments import cut
 from conversations.protocol.limits import OPERATIONS
-from conversations.protocol.send import Send
+from conversations.protocol.send import Send, SendFromPieces
 from conversations.protocol.sequencing import NONE
 from conversations.protocol.states import State
 from conversations.protocol.times import later
@@ -101,11 +101,12 @@ def _carry_out(partition: Partition, active: Active, verb: Verb, at: int) -> Non
 
 def send_message(partition: Partition, active: Active, verb: Send) -> None:
     """Transmit a message, in fragments if its body is larger than one record may carry."""
+    if isinstance(verb, SendFromPieces):
+        referring.refer(partition, active, verb)
+        return
     size, body = partition.transmission.fragment_bytes, verb.body
     if len(body) <= size:
         send(partition, active, verb.run or message_run(verb.message_type, verb.content_type), body)
-        return
-    if partition.pieces.at_hand is not None and referring.refer(partition, active, verb):
         return
     count = -(-len(body) // size)
     for at, part in enumerate(cut(body, size)):

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from conversations.protocol import repetitions
 from conversations.protocol.command import Piece
-from conversations.protocol.command_parts import Bodies
+from conversations.protocol.command_parts import Parts
+from conversations.worker.contents import Digest
 from conversations.worker.joining import join
 from conversations.worker.outbox import Outbox
 
@@ -21,11 +22,8 @@ class Whole(NamedTuple):
     command_id: bytes
     last: bytes
     """Content of the last piece, which has no row."""
-    bodies: Bodies
-
-    def place_of(self, body: bytes) -> int:
-        """Return the position of a body in the encoded command; -1 if this object is not one of its bodies."""
-        return next((at for at, known in self.bodies if known is body), -1)
+    content: bytes
+    """Digest of the command; empty if it must be computed from the decoded command."""
 
 
 class Pieces:
@@ -36,10 +34,12 @@ class Pieces:
     to them.
     """
 
-    __slots__ = ("_kept", "_outbox", "_sizes", "_used", "at_hand", "bytes")
+    __slots__ = ("_digests", "_kept", "_outbox", "_sizes", "_used", "at_hand", "bytes")
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
+        self._digests: dict[bytes, Digest] = {}
+        """By that name, the digest of the pieces. A command from before a restart has none."""
         self._kept: dict[bytes, list[int]] = {}
         """By the name of a command in the keys of its pieces, the bytes of each piece that is kept. They are its first ones."""
         self._sizes: dict[bytes, int] = {}
@@ -71,12 +71,35 @@ class Pieces:
         key = repetitions.piece(command_id, piece.index)
         self._outbox.write(key, until.to_bytes(_TIME, "big") + piece.content)
         self._count(_name(command_id), len(piece.content))
+        if piece.index == 0:
+            self._digests[_name(command_id)] = Digest()
+        if (digest := self._digests.get(_name(command_id))) is not None:
+            digest.add(piece.content)
         return key
+
+    def digest(self, command_id: bytes, last: bytes) -> bytes:
+        """Return the digest of a command with its last piece; b"" if its beginning is not what this release writes."""
+        digest = self._digests.pop(_name(command_id), None)
+        if digest is None:
+            digest = Digest()
+            for content in self.contents(command_id, b""):
+                digest.add(content)
+        digest.add(last)
+        return digest.finish()
+
+    def parts(self, command_id: bytes, last: bytes) -> Parts:
+        """Return the pieces of a command that are kept, and one more, as its parts. Each piece is read when it is needed."""
+        kept = self._kept.get(_name(command_id), [])
+        return Parts(
+            [*kept, len(last)],
+            lambda index: self._row(command_id, index) if index < len(kept) else memoryview(last),
+            join,
+        )
 
     def contents(self, command_id: bytes, last: bytes) -> Iterator[memoryview]:
         """Yield the content of each piece of a command that is kept, and that of one more."""
         for index in range(self.arrived(command_id)):
-            yield memoryview(self._outbox.read_once(repetitions.piece(command_id, index)) or b"")[_TIME:]
+            yield self._row(command_id, index)
         yield memoryview(last)
 
     def joined(self, command_id: bytes, last: bytes) -> bytes:
@@ -145,6 +168,9 @@ class Pieces:
 
     # -- inside -------------------------------------------------------------------------------------------
 
+    def _row(self, command_id: bytes, index: int) -> memoryview:
+        return memoryview(self._outbox.read_once(repetitions.piece(command_id, index)) or b"")[_TIME:]
+
     def _use(self, command_id: bytes, count: int, until: int) -> None:
         self._used[_name(command_id)] = count
         self._outbox.write(repetitions.count(command_id), until.to_bytes(_TIME, "big") + count.to_bytes(4, "big"))
@@ -156,6 +182,7 @@ class Pieces:
 
     def _forget(self, name: bytes) -> None:
         self._kept.pop(name, None)
+        self._digests.pop(name, None)
         self.bytes -= self._sizes.pop(name, 0)
 
 

@@ -13,11 +13,9 @@ from dataclasses import replace
 from conversations.errors import LocalError
 from conversations.protocol import codes, repetitions
 from conversations.protocol.command import Command, Piece, UndecodableRecord, decode_command, decode_parts
-from conversations.protocol.command_parts import Bodies
 from conversations.protocol.limits import COMMAND_BYTES
 from conversations.worker import commands
 from conversations.worker.active import Order
-from conversations.worker.joining import join
 from conversations.worker.partition import Partition
 from conversations.worker.piece_rows import Whole
 
@@ -28,8 +26,8 @@ def take(partition: Partition, order: Order, piece: Piece, carry_out: Callable[[
     if whole is None:
         return
     kept, command_id = partition.pieces, order.command.command_id
-    command, bodies = whole
-    kept.hold(Whole(command_id, piece.content, bodies))
+    command, content = whole
+    kept.hold(Whole(command_id, piece.content, content))
     try:
         carry_out(partition, replace(order, command=command))
     finally:
@@ -40,8 +38,8 @@ def take(partition: Partition, order: Order, piece: Piece, carry_out: Callable[[
         kept.drop(command_id)
 
 
-def _whole(partition: Partition, order: Order, piece: Piece) -> tuple[Command, Bodies] | None:
-    """Keep a piece, and return None. With the last piece, return the whole command and its bodies instead.
+def _whole(partition: Partition, order: Order, piece: Piece) -> tuple[Command, bytes] | None:
+    """Keep a piece, and return None. With the last piece, return the whole command and its digest instead.
 
     A piece that is there already, or whose command took effect before, is a repetition. If a piece does not fit, the command is refused: its dead letter
     has what has come of it.
@@ -58,7 +56,7 @@ def _whole(partition: Partition, order: Order, piece: Piece) -> tuple[Command, B
         _keep(partition, order, piece)
         return None
     try:
-        found = decode_parts(kept.contents(command_id, piece.content), join) or _decoded(partition, order, piece)
+        found = _decoded_from_pieces(partition, order, piece) or _decoded(partition, order, piece)
     except UndecodableRecord as error:
         _refuse(partition, order, piece, f"the pieces of the command are no command together: {error}")
         return None
@@ -69,13 +67,23 @@ def _whole(partition: Partition, order: Order, piece: Piece) -> tuple[Command, B
     return found
 
 
-def _decoded(partition: Partition, order: Order, piece: Piece) -> tuple[Command, Bodies]:
+def _decoded_from_pieces(partition: Partition, order: Order, piece: Piece) -> tuple[Command, bytes] | None:
+    """Decode a command and leave its large messages where they are. Return None if its pieces are not what this release writes."""
+    kept, command_id = partition.pieces, order.command.command_id
+    content = kept.digest(command_id, piece.content)
+    if not content:
+        return None
+    command = decode_parts(kept.parts(command_id, piece.content), partition.transmission.fragment_bytes)
+    return None if command is None else (command, content)
+
+
+def _decoded(partition: Partition, order: Order, piece: Piece) -> tuple[Command, bytes]:
     """Decode a command as a whole that cannot be read from its pieces: it may be of another release, so its bodies may be at other positions.
 
     Its large messages are not transmitted from the pieces, but cut at once.
     """
     value = partition.pieces.joined(order.command.command_id, piece.content)
-    return decode_command(partition.context.destinations.schemas.command(value)), []
+    return decode_command(partition.context.destinations.schemas.command(value)), b""
 
 
 def _keep(partition: Partition, order: Order, piece: Piece) -> None:

@@ -5,7 +5,7 @@ Its numbers are given when the command takes effect. Its bytes are in rows alrea
 
 from __future__ import annotations
 
-from conversations.protocol.command import Send
+from conversations.protocol.command import SendFromPieces
 from conversations.protocol.endpoint import prefix_of
 from conversations.protocol.envelope import Envelope, Kind
 from conversations.protocol.referred import Referred
@@ -13,14 +13,10 @@ from conversations.worker.active import Active
 from conversations.worker.partition import Partition
 
 
-def refer(partition: Partition, active: Active, verb: Send) -> bool:
-    """Give a large message its numbers, and let a delayed row refer to its body. Return False if its body is not in the command at hand."""
+def refer(partition: Partition, active: Active, verb: SendFromPieces) -> None:
+    """Give a large message its numbers, and let a delayed row refer to its body."""
     endpoint, context = active.endpoint, partition.context
-    at_hand = partition.pieces.at_hand
-    start = -1 if at_hand is None else at_hand.place_of(verb.body)
-    if at_hand is None or start < 0:
-        return False
-    body = Referred(at_hand.command_id, start, len(verb.body), context.settings.limits.fragment_bytes)
+    body = Referred(verb.command_id, verb.start, verb.size, context.settings.limits.fragment_bytes)
     context.counts.traffic.count_sent()
     first = endpoint.send()
     for _ in range(body.fragments - 1):
@@ -33,4 +29,3 @@ def refer(partition: Partition, active: Active, verb: Send) -> bool:
     )  # fmt: skip
     partition.transmission.refer(active, envelope, body)
     partition.touch(active)
-    return True

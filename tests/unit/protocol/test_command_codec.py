@@ -24,6 +24,7 @@ from conversations.protocol.command import (
     Resolve,
     Reuse,
     Send,
+    SendFromPieces,
     SetTimer,
     Settle,
     Source,
@@ -37,7 +38,9 @@ from conversations.protocol.command import (
     decode_command,
     decode_parts,
     encode_command,
+    head_of,
 )
+from conversations.protocol.command_parts import Parts
 from conversations.protocol.limits import COMMAND_BYTES, OPERATIONS
 from conversations.protocol.registry import DEFAULT
 
@@ -150,8 +153,12 @@ def test_the_reader_reads_what_is_written_except_lists_in_operations(command: Co
     assert read == (None if any(isinstance(it, Settle) for it in command.operations) else command)
 
 
-def in_parts(value: bytes, size: int) -> list[memoryview]:
-    return [memoryview(value)[at : at + size] for at in range(0, len(value), size)]
+def in_parts(value: bytes, size: int) -> Parts:
+    cut = [memoryview(value)[at : at + size] for at in range(0, len(value), size)]
+    return Parts([len(it) for it in cut], cut.__getitem__, b"".join)
+
+
+NONE_STAYS = 1 << 40
 
 
 IDS_END = 42
@@ -162,15 +169,47 @@ IDS_END = 42
 @settings(deadline=None)
 def test_a_command_is_read_from_its_parts(command: Command, size: int) -> None:
     value = encode_command(command)
-    found = decode_parts(in_parts(value, size), b"".join)
+    found = decode_parts(in_parts(value, size), NONE_STAYS)
+    if any(isinstance(it, Settle) for it in command.operations):
+        assert found is None
+        return
+    assert found == command
+
+
+def with_bodies(command: Command, value: bytes) -> Command:
+    """Give the messages their bodies, which have stayed in the encoded command."""
+    return replace(command, operations=tuple(
+        Send(it.message_type, it.content_type, value[it.start : it.start + it.size]) if isinstance(it, SendFromPieces) else it
+        for it in command.operations
+    ))  # fmt: skip
+
+
+@given(commands, st.integers(IDS_END, 300), st.integers(0, 40))
+@settings(deadline=None)
+def test_large_bodies_of_messages_stay_where_they_are(command: Command, size: int, largest: int) -> None:
+    value = encode_command(command)
+    found = decode_parts(in_parts(value, size), largest)
     if any(isinstance(it, Settle) for it in command.operations):
         assert found is None
         return
     assert found is not None
-    assert found[0] == command
-    bodies = [it.body if isinstance(it, Send | Resolve) else it.content for it in command.operations if isinstance(it, Send | Resolve | Piece)]  # fmt: skip
-    assert [body for _, body in found[1]] == bodies
-    assert all(value.startswith(body, at) for at, body in found[1])
+    assert with_bodies(found, value) == command
+    for read, it in zip(found.operations, command.operations, strict=True):
+        assert isinstance(read, SendFromPieces) == (isinstance(it, Send) and len(it.body) > largest)
+
+
+def test_parts_that_have_nothing_but_a_body_that_stays_are_not_read() -> None:
+    value = encode_command(replace(EXAMPLE, operations=(End(), Send("type", "", bytes(10_000)), End())))
+    parts, read = in_parts(value, 1_000), []
+
+    def reading(index: int) -> memoryview:
+        read.append(index)
+        return parts.read(index)
+
+    found = decode_parts(parts._replace(read=reading), 9_000)
+    assert found is not None
+    assert with_bodies(found, value) == decode_command(value)
+    assert read == [0, 10]
 
 
 @pytest.mark.parametrize("size", [IDS_END, 47, 60])
@@ -181,9 +220,11 @@ def test_the_reader_of_parts_accepts_nothing_that_the_other_one_refuses(command:
     changed = [whole[:at] + bytes([byte]) + whole[at + 1 :] for at in range(len(whole)) for byte in range(256)]
     accepted, ends = 0, (whole + b"\0", whole + b"\2", whole[:-1] + b"\x80\0")
     for value in (*changed, *(whole[:end] for end in range(len(whole))), *ends):
-        read, found = _decode_current(value), decode_parts(in_parts(value, size), b"".join)
+        read, found = _decode_current(value), decode_parts(in_parts(value, size), NONE_STAYS)
+        staying = decode_parts(in_parts(value, size), 3)
         accepted += found is not None
-        assert (None if found is None else found[0]) == read
+        assert found == read
+        assert (None if staying is None else with_bodies(staying, value)) == read
     assert accepted > len(whole)
 
 
@@ -191,9 +232,14 @@ def test_a_field_without_an_end_is_not_looked_for_in_all_parts() -> None:
     value = encode_command(replace(EXAMPLE, operations=(Send("type", "", bytes(5 * COMMAND_BYTES)),)))
     at = value.index(b"type") - 1
     endless = value[:at] + b"\xfe\xff\xff\xff\x0f" + value[at + 1 :]
-    parts = iter(in_parts(endless, COMMAND_BYTES // 4))
-    assert decode_parts(parts, b"".join) is None
-    assert len(list(parts)) > 8
+    parts, read = in_parts(endless, COMMAND_BYTES // 4), []
+
+    def reading(index: int) -> memoryview:
+        read.append(index)
+        return parts.read(index)
+
+    assert decode_parts(parts._replace(read=reading), NONE_STAYS) is None
+    assert len(parts.sizes) - len(read) > 8
 
 
 def test_a_list_in_two_blocks_is_read_too() -> None:
@@ -236,3 +282,21 @@ def test_what_does_not_fit_is_refused_when_written() -> None:
         encode_command(Command(b"short", b"d" * 16, True, "", "", "", 0, ()))
     with pytest.raises(OverflowError, match="32 bits"):
         encode_command(Command(b"c" * 16, b"d" * 16, True, "", "", "", 0, (EndWithError(2**31, ""),)))
+
+
+@given(commands, st.integers(0, 300))
+@settings(deadline=None)
+def test_the_head_of_a_command_is_known_from_its_beginning(command: Command, size: int) -> None:
+    value = encode_command(command)
+    head = replace(command, operations=())
+    begins = len(encode_command(head)) - 1
+    expected = (head, begins) if size >= begins else None
+    assert head_of(value[:size]) == expected
+
+
+def test_a_head_that_this_version_would_write_in_another_way_is_not_known() -> None:
+    value = encode_command(EXAMPLE)
+    at = value.index(b"\x06key")
+    longer = value[:at] + b"\x86\x00" + value[at + 1 :]
+    assert decode_command(longer) == EXAMPLE
+    assert head_of(longer) is None
