@@ -1365,7 +1365,7 @@ MUTATIONS = (
     ),
     Mutation(
         "578-the-content-of-pieces-is-not-compared",
-        "tests/simulation/test_pieces.py::test_a_repetition_with_another_id_is_known_by_its_content",
+        "tests/simulation/test_pieces.py::test_a_command_that_differs_in_one_byte_in_the_middle_is_another_one[False]",
     ),
     Mutation(
         "579-large-messages-of-clients-are-cut-at-once",
@@ -1666,6 +1666,10 @@ MUTATIONS = (
     Mutation(
         "671-a-process-that-stands-still-stays",
         "tests/acceptance/test_run.py::test_a_handler_that_holds_the_interpreter_lock_has_its_process_replaced_until_its_message_is_given_up_on",
+    ),
+    Mutation(
+        "672-pieces-from-before-a-restart-are-joined",
+        "tests/simulation/test_pieces.py::test_pieces_that_come_to_several_workers_are_not_joined_either",
     ),
     Mutation("668-tags-are-words-of-schemas", f"{_FIELD_NAMES}tag_may_be_a_word_of_pydantics_schemas[type]"),
     Mutation(

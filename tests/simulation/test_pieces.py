@@ -15,6 +15,7 @@ from conversations.protocol import codes, repetitions, rows
 from conversations.protocol import command as commands
 from conversations.protocol.command import Command, Piece, decode_command, encode_command
 from conversations.protocol.envelope import Kind, decode
+from conversations.protocol.fragments import cut
 from conversations.protocol.topics import COMMANDS, QUEUE, service_topic
 from conversations.testing import Simulation
 from conversations.testing.reading import state_of, visible
@@ -462,4 +463,46 @@ def test_a_repetition_with_another_id_is_known_by_its_content(slow: Slow) -> Non
     other = _with(again, command_id=b"3" * 16, operations=(*again.operations, again.operations[-1]))
     slow.append(*((key, value) for value in commands.records_of(other)))
     assert slow.refused() == [("command-refused", 50003)]
+    assert slow.kept() == []
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_command_that_differs_in_one_byte_in_the_middle_is_another_one(slow: Slow, dies: bool) -> None:
+    name, records = slow.say(LONG, "last")
+    slow.append(*records[:-1])
+    if dies:
+        slow.sim.crash("here")
+    slow.append(records[-1])
+    contents = [it.content for _, value in records if isinstance(it := decode_command(value).operations[0], Piece)]
+    whole = decode_command(b"".join(contents))
+    begin, long, last = whole.operations
+    assert isinstance(long, commands.Send)
+    changed = commands.Send(long.message_type, long.content_type, long.body[:200] + b"L" + long.body[201:])
+    for number, operations in enumerate([whole.operations, (begin, changed, last)]):
+        again = _with(whole, command_id=bytes([number]) * 16, operations=operations)
+        slow.append(*((records[0][0], value) for value in commands.records_of(again)))
+    assert (slow.both.heard, slow.refused()) == ({name: [LONG, "last"]}, [("command-refused", 50003)])
+
+
+def test_pieces_that_come_to_several_workers_are_not_joined_either(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def whole(_: bytes) -> Command:
+        raise AssertionError("the pieces were joined")
+
+    monkeypatch.setattr(pieces, "decode_command", whole)
+    name, records = slow.say(LONG, "last")
+    slow.append(*records[:3])
+    slow.sim.crash("here")
+    slow.append(*records[3:])
+    assert slow.both.heard == {name: [LONG, "last"]}
+
+
+def test_a_command_that_another_program_cut_into_tiny_pieces_takes_effect(slow: Slow) -> None:
+    name, records = slow.say(LONG, "last")
+    parts = [it.content for _, value in records if isinstance(it := decode_command(value).operations[0], Piece)]
+    tiny = list(cut(b"".join(parts), 20))
+    piece = decode_command(records[0][1])
+    for index, content in enumerate(tiny):
+        record = encode_command(_with(piece, operations=(Piece(index, len(tiny), content),)))
+        slow.append((records[0][0], record))
+    assert slow.both.heard == {name: [LONG, "last"]}
     assert slow.kept() == []
