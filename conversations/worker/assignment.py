@@ -30,6 +30,7 @@ from conversations.protocol.events import PartitionSetAside
 from conversations.protocol.partition_row import decode_partition
 from conversations.scheduler import Scheduler
 from conversations.worker.context import Context
+from conversations.worker.growing import Growing
 from conversations.worker.partition import Partition
 from conversations.worker.residents import most_of
 from conversations.worker.restoring import Restoring
@@ -40,12 +41,23 @@ log = logging.getLogger("conversations.worker")
 class Assignment:
     """The partitions of one worker, and their records that were read and not yet routed."""
 
-    __slots__ = ("_context", "_opened", "_restoring", "_scheduler", "_stores", "aside", "backlog", "partitions")
+    __slots__ = (
+        "_context",
+        "_growing",
+        "_opened",
+        "_restoring",
+        "_scheduler",
+        "_stores",
+        "aside",
+        "backlog",
+        "partitions",
+    )
 
     def __init__(self, context: Context, stores: Stores, scheduler: Scheduler) -> None:
         self._context = context
         self._stores = stores
         self._scheduler = scheduler
+        self._growing = Growing(context.settings.limits.body_bytes)
         self.partitions: dict[int, Partition] = {}
         """Open partitions by number."""
         self._restoring: dict[int, Restoring] = {}
@@ -89,7 +101,7 @@ class Assignment:
     def restore(self, numbers: Iterable[int]) -> None:
         """Begin to restore partitions. Their records are read only after their state is restored."""
         for number in numbers:
-            self._restoring[number] = Restoring(number, self._context, self._stores, self._scheduler)
+            self._restoring[number] = Restoring(number, self._context, self._stores, self._scheduler, self._growing)
 
     def advance(self) -> list[Partition]:
         """Continue all restores; return the partitions that this call opened."""

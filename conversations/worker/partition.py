@@ -29,6 +29,7 @@ from conversations.scheduler import Scheduler
 from conversations.worker.active import Active, Lane
 from conversations.worker.context import Context
 from conversations.worker.groups import Groups
+from conversations.worker.growing import Growing
 from conversations.worker.letters import Letters
 from conversations.worker.outbox import Outbox
 from conversations.worker.parking import Parking
@@ -52,7 +53,7 @@ R = TypeVar("R")
 class Partition:
     """An owned partition of the service's queue."""
 
-    def __init__(self, number: int, context: Context, store: Store, scheduler: Scheduler) -> None:
+    def __init__(self, number: int, context: Context, store: Store, scheduler: Scheduler, growing: Growing) -> None:
         self.number = number
         self.context = context
         self.outbox = Outbox(number, store, context.budget, context.topics.state, context.topics.dead_letter)
@@ -62,7 +63,7 @@ class Partition:
         self.schedule = Schedule(context.periods.step)
         self.dirty: dict[Active, None] = {}
         """Endpoints whose rows must be written, in the order in which they changed."""
-        self.waiting = Waiting(self.outbox, context.settings.limits.held_messages)
+        self.waiting = Waiting(self.outbox, context.settings.limits.held_messages, growing)
         self.groups = Groups(self.outbox, self.work, self)
         self.letters = Letters(number, context, self.outbox, self.progress, self.schedule, self.waiting.fragments)
         unacknowledged = Unacknowledged(context, self.outbox, self.letters.event)

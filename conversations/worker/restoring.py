@@ -14,6 +14,7 @@ from conversations.protocol.partition_row import PartitionRow
 from conversations.scheduler import Scheduler
 from conversations.worker import intake
 from conversations.worker.context import Context
+from conversations.worker.growing import Growing
 from conversations.worker.membership import OUTAGE
 from conversations.worker.partition import Partition
 
@@ -26,8 +27,9 @@ SLICE = 5_000
 class Restoring:
     """A partition whose state is being copied. If Kafka cannot be reached, the copying begins again later."""
 
-    def __init__(self, number: int, context: Context, stores: Stores, scheduler: Scheduler) -> None:
+    def __init__(self, number: int, context: Context, stores: Stores, scheduler: Scheduler, growing: Growing) -> None:
         self._number, self._context, self._stores, self._scheduler = number, context, stores, scheduler
+        self._growing = growing
         self.partition: Partition | None = None
         """None until Kafka has answered for the first time."""
         self._restore: Restore | None = None
@@ -115,7 +117,7 @@ class Restoring:
             state_id = self._context.connection.topic_ids()[self._context.topics.state]
             store = self._stores.open(self._number, state_id)
             self._damage = store.damage or self._damage
-            self.partition = Partition(self._number, self._context, store, self._scheduler)
+            self.partition = Partition(self._number, self._context, store, self._scheduler, self._growing)
             self._restore = self._context.connection.restore(self._number, store.checkpoint())
             self._copied = False
         return self.partition, self._restore

@@ -27,6 +27,7 @@ from conversations.protocol.fragments import Begun, begun_with, is_last
 from conversations.protocol.referred import account_of
 from conversations.protocol.waiting_row import WaitingRow, decode_waiting
 from conversations.worker.active import NO_ROW, Active, Arrival, Recorded
+from conversations.worker.growing import Growing
 from conversations.worker.joining import join
 from conversations.worker.outbox import Outbox
 from conversations.worker.records import arrival_of, encode_item
@@ -95,10 +96,11 @@ class Fragments:
     wherever the message waits. So a message that fails is parked with its last fragment, and is joined anew for each attempt.
     """
 
-    __slots__ = ("_outbox", "begun", "bytes")
+    __slots__ = ("_growing", "_outbox", "begun", "bytes")
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, growing: Growing) -> None:
         self._outbox = outbox
+        self._growing = growing
         self.begun: dict[bytes, Begun] = {}
         """By the identity of the dialog, the message of which fragments are here."""
         self.bytes = 0
@@ -129,11 +131,13 @@ class Fragments:
         own = item.active.identity
         self._outbox.write(rows.numbered(rows.FRAGMENT, own, item.envelope.seq), encode_item(item))
         self._count(own, item.envelope)
+        self._growing.add(own, item.envelope)
 
     def join(self, item: Arrival) -> None:
         """Make the last fragment of a message stand for the whole message."""
         if item.pieces == 1:
-            item.assemble(self._whole(item.active, item.envelope), item.envelope.fragments)
+            body = self._growing.finish(item.active.identity, item.envelope)
+            item.assemble(self._whole(item.active, item.envelope, body), item.envelope.fragments)
 
     def value_of(self, item: Arrival) -> tuple[bytes, int]:
         """Return the bytes of an item for its dead letter: the envelope of the whole message, if its fragments are here.
@@ -178,9 +182,11 @@ class Fragments:
         self.begun[own] = (self.begun.get(own) or begun_with(envelope)).grown(envelope)
         self.bytes += len(envelope.body)
 
-    def _whole(self, active: Active, last: Envelope) -> Envelope:
+    def _whole(self, active: Active, last: Envelope, grown: bytes | None = None) -> Envelope:
         begun = self.begun[active.identity]
-        return replace(last, body=join(chain(self._bodies(active, begun), (last.body,))), fragment=0, fragments=1)
+        if grown is None or len(grown) != begun.bytes + len(last.body):
+            grown = join(chain(self._bodies(active, begun), (last.body,)))
+        return replace(last, body=grown, fragment=0, fragments=1)
 
     def _bodies(self, active: Active, begun: Begun) -> Iterator[bytes]:
         # A function, because a compiled generator expression is a list: it takes as much memory as the message.
@@ -200,6 +206,7 @@ class Fragments:
         for number in begun.numbers:
             self._outbox.write(rows.numbered(rows.FRAGMENT, active.identity, number), None)
         self.bytes -= begun.bytes
+        self._growing.forget(active.identity)
         del self.begun[active.identity]
 
 
@@ -208,7 +215,7 @@ class Waiting:
 
     __slots__ = ("_begin", "_first", "_next", "_outbox", "bytes", "delayed", "fragments", "held", "most_held")
 
-    def __init__(self, outbox: Outbox, most_held: int) -> None:
+    def __init__(self, outbox: Outbox, most_held: int, growing: Growing) -> None:
         self._outbox = outbox
         self.most_held = most_held
         """The limit ``held_messages`` of a dialog, as a number that compiled code reads directly."""
@@ -216,7 +223,7 @@ class Waiting:
         self.bytes = 0
         """Bytes of the records in waiting rows."""
         self.held, self.delayed = Kept(), Delayed()
-        self.fragments = Fragments(outbox)
+        self.fragments = Fragments(outbox, growing)
 
     @property
     def drawn(self) -> int:

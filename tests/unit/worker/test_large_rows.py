@@ -11,6 +11,7 @@ from conversations.protocol.envelope import Envelope, Kind, Prefix, decode, enco
 from conversations.stores.memory import MemoryStore
 from conversations.worker.active import Active, Arrival, Lane
 from conversations.worker.budget import Budget
+from conversations.worker.growing import Growing
 from conversations.worker.outbox import Outbox
 from conversations.worker.waiting_rows import Fragments
 
@@ -58,10 +59,11 @@ def test_a_scan_reads_only_the_rows_that_are_taken(
 
 
 def test_the_fragments_of_a_message_are_joined_one_after_the_other() -> None:
-    """While the body grows, its buffer has up to an eighth more than its size, and a few fragments are decoded. All fragments would take the size of the body again."""
+    """While the body is joined, its buffer has up to an eighth more than its size, and a few fragments are decoded. All fragments would take the size of the body again."""
     store = MemoryStore()
     outbox = outbox_on(store)
-    active, fragments = Active(bytes(17), Lane(("", "k"))), Fragments(outbox)
+    active, growing = Active(bytes(17), Lane(("", "k"))), Growing(COUNT * SIZE)
+    fragments = Fragments(outbox, growing)
     items = []
     for number in range(COUNT):
         envelope = Envelope(
@@ -76,6 +78,7 @@ def test_the_fragments_of_a_message_are_joined_one_after_the_other() -> None:
     del items, item
     outbox.depart(b"", 0)
     outbox.land(1)
+    growing.forget(active.identity)  # as after a restart
     tracemalloc.start()
     try:
         fragments.join(last)
