@@ -20,7 +20,6 @@ from conversations.errors import (
     LocalError,
     NotAccepted,
     NotInContract,
-    UnknownService,
     WrongDirection,
 )
 from conversations.ports import CommandSink
@@ -213,7 +212,7 @@ class ClientBlock:
         self._before = (self._operations.copy(), self._ended)
 
     def _give_up(self) -> None:
-        """Forget the requests of the block, because nothing of it was written."""
+        """Forget the requests of a block that was not written, or perhaps not. A repetition begins the dialog too, which takes effect once."""
         self._operations, self._ended = self._before[0].copy(), self._before[1]
 
     def __enter__(self) -> Self:
@@ -238,10 +237,10 @@ class ClientBlock:
             future = self.append()
             if future is not None:
                 future.result(self._client.timeout.total_seconds())
-        except TimeoutError:
-            raise self.unconfirmed() from None
-        except (BodyTooLarge, UnknownService):
+        except BaseException as failure:
             self._give_up()
+            if isinstance(failure, TimeoutError):
+                raise self.unconfirmed() from None
             raise
 
     async def __aenter__(self) -> Self:
@@ -261,15 +260,17 @@ class ClientBlock:
             if future is not None:
                 async with asyncio.timeout(self._client.timeout.total_seconds()):
                     await asyncio.wrap_future(future)
-        except TimeoutError:
-            raise self.unconfirmed() from None
-        except (BodyTooLarge, UnknownService):
+        except BaseException as failure:
             self._give_up()
+            if isinstance(failure, TimeoutError):
+                raise self.unconfirmed() from None
             raise
 
     def unconfirmed(self) -> NotAccepted:
         """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""
-        if self._idempotency_key:
+        if self._operations and isinstance(self._operations[0], Begin):
+            again = "repeat the block with the same dialog object: it takes effect only once"
+        elif self._idempotency_key:
             again = f"repeat the block with the same key={self._idempotency_key!r:.80}: it takes effect only once"
         else:
             again = "a repetition of the block could take effect a second time; blocks with send(..., key=KEY) can be repeated"

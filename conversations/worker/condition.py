@@ -81,7 +81,7 @@ class Conditions:
         return {
             "restoring": assignment.restoring,
             "clock_off_seconds": round(context.clock.off / SECOND, 3),
-            "idle_seconds": max(0.0, (context.clock.now() - context.now) / SECOND),
+            "idle_seconds": context.clock.step_age / SECOND,
             "partitions": lengths,
             # Before a partition is open, this question might read the catalog.
             "queue_partitions": context.connection.partitions(context.name) if lengths else None,

@@ -37,9 +37,11 @@ class LogClock:
         """Time of the current step: everything in the step has this time."""
         self.stamp = encode_long(self.step_time)
         """``step_time``, encoded as in envelopes."""
+        self._step_began = machine.steady()
 
     def begin_step(self) -> int:
         """Set the time of a new step. If this time is before the time of the last step, return the difference in microseconds, else 0."""
+        self._step_began = self._machine.steady()
         before, self.step_time = self.step_time, self.now()
         self.stamp = encode_long(self.step_time)
         return max(0, before - self.step_time)
@@ -47,6 +49,11 @@ class LogClock:
     def now(self) -> int:
         """Return the worker's time, in microseconds since the epoch."""
         return self._machine.steady() + self._ahead
+
+    @property
+    def step_age(self) -> int:
+        """Microseconds since the current step began. Log time, which records move, does not count."""
+        return self._machine.steady() - self._step_began
 
     def steady(self) -> int:
         """Return the time of the machine's steady clock in microseconds. This clock never jumps, and its zero is arbitrary."""

@@ -249,6 +249,17 @@ def test_a_worker_whose_event_loop_is_blocked_for_good_is_replaced_until_its_mes
         assert any("blocks the event loop" in line["message"] for line in run.lines())
 
 
+SHORT = (
+    "--setting",
+    "worker.replaced_after=3s",
+    "--setting",
+    "worker.revocation=0s",
+    "--setting",
+    "periods.unreachable_after=5s",
+)
+"""Settings with which a process is replaced after 15 s: the last commit of a worker has 10 s, and 5 s are to spare."""
+
+
 @pytest.mark.slow
 def test_a_handler_that_holds_the_interpreter_lock_has_its_process_replaced_until_its_message_is_given_up_on(
     kafka: Kafka, writer: Client, tmp_path: Path
@@ -256,7 +267,7 @@ def test_a_handler_that_holds_the_interpreter_lock_has_its_process_replaced_unti
     """No thread of the process runs any more, so only the supervisor can help."""
     apply(kafka, [various.hogging().declaration()], 1, 1)
     note(writer, "hogged", "hog")
-    hogging = Running(kafka, tmp_path, "various:hogging", "--setting", "worker.replaced_after=3s")
+    hogging = Running(kafka, tmp_path, "various:hogging", *SHORT)
     with hogging as run, Running(kafka, tmp_path, "various:writer"):
         until(lambda: any("stands still" in line["message"] for line in run.lines()), "it is replaced", 60)
         note(writer, "hogged", "other")

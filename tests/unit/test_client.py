@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -15,6 +16,7 @@ from conversations.errors import (
     BodyTooLarge,
     DialogEnded,
     LocalError,
+    LogError,
     NotAccepted,
     NotInContract,
     NoWorkerHere,
@@ -130,6 +132,61 @@ def test_nothing_of_a_block_that_fails_is_left_for_the_next_one(speaker: Speaker
         dialog.send(Ask(text="second"))
     assert operations(speaker) == [[Begin, Send], [Send]]
     assert [command.idempotency_key for command in speaker.written()] == ["", ""]
+
+
+class Failing:
+    """A sink of commands that fails until it is told to work."""
+
+    def __init__(self, speaker: Speaker) -> None:
+        self._sink = speaker.client.sink()
+        self.way = "raises"
+
+    def append_async(self, *what: Any, **how: Any) -> Future[None]:
+        if self.way == "works":
+            return self._sink.append_async(*what, **how)
+        if self.way == "raises":
+            raise LogError("no")
+        failed: Future[None] = Future()
+        if self.way == "fails":
+            failed.set_exception(LogError("no"))
+        return failed
+
+
+@pytest.mark.parametrize("way", ["raises", "fails", "never ends"])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_block_that_was_not_written_or_perhaps_not_can_be_repeated_as_a_whole(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch, way: str, is_async: bool
+) -> None:
+    """The repetition begins the dialog, too: the first block may have had no effect."""
+    sink = Failing(speaker)
+    monkeypatch.setattr(speaker.client, "sink", lambda: sink)
+    monkeypatch.setattr(speaker.client, "timeout", timedelta(seconds=0.1))
+    dialog = speaker.client.begin_dialog("shop", SALES)
+
+    def note() -> None:
+        dialog.send(Ask(text="all"), key="k")
+        dialog.end()
+
+    async def block_async() -> None:
+        async with dialog:
+            note()
+
+    def block() -> None:
+        if is_async:
+            asyncio.run(block_async())
+        else:
+            with dialog:
+                note()
+
+    for sink.way in (way, way, "works"):
+        if sink.way == "works":
+            block()
+        else:
+            with pytest.raises(
+                LogError if way != "never ends" else NotAccepted, match=r"no|with the same dialog object"
+            ):
+                block()
+    assert operations(speaker) == [[Begin, Send, End]]
 
 
 def test_a_block_that_is_too_large_or_for_nobody_may_be_made_again(speaker: Speaker) -> None:

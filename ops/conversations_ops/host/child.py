@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 
 from conversations.config import JSON, Kafka, WorkerSettings
 from conversations.crew import Crew, kafka_feeders, kafka_worker
+from conversations.durations import SECOND
 from conversations.errors import DeclarationError, KafkaUnreachable, LogError, LoginRefused
 from conversations.feeds import Feeder
 from conversations.interpreter import relax
@@ -45,6 +46,8 @@ SHOWN: dict[str, Any] = {
 """Fields of a status report that the health page and the metrics have, each with its value while there is no report."""
 LEAVING = 10.0
 """Seconds for the last commit and for leaving the group. This time begins when the time for handlers (``revocation``) is over."""
+SPARE = 5.0
+"""Seconds that a process may stand still beyond the longest step of a healthy worker."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -175,15 +178,28 @@ def grace(revocation: timedelta) -> float:
     return revocation.total_seconds() + LEAVING
 
 
+def patience(settings: WorkerSettings) -> float:
+    """Return the seconds for which a process may stand still.
+
+    A healthy worker may finish no step while handlers finish before a partition moves, and until Kafka counts as unreachable. So a shorter
+    ``replaced_after`` is lengthened.
+    """
+    longest = max(grace(settings.revocation), settings.periods.unreachable_after / SECOND)
+    return max(settings.replaced_after.total_seconds(), longest + SPARE)
+
+
 def _work(spec: Spec, orders: Orders, reports: Reports) -> tuple[str, str]:
     try:
         with HandlerLoop() as loop, entered(spec.target, loop) as (service, own):
             service.check()
             settings = shortened(Given(tuple(Line(*it) for it in spec.product)).worker_settings(own))
             orders.grace = grace(settings.revocation)
-            patience = settings.replaced_after.total_seconds()
             reports.send(
-                "loaded", service=service.name, grace=orders.grace, patience=patience, settings=differences(settings)
+                "loaded",
+                service=service.name,
+                grace=orders.grace,
+                patience=patience(settings),
+                settings=differences(settings),
             )
             preferred = orders.await_start()
             if preferred is not None:

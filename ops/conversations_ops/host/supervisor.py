@@ -200,7 +200,7 @@ class Child:
         """Return why the process is ended, because it stands still; "" if it does not, or has not reported yet."""
         if self.process is None or not self._status:
             return ""
-        return standstills.why(time.monotonic() - self._heard, self._status)
+        return standstills.why(self.service, time.monotonic() - self._heard, self._status)
 
     def works(self) -> bool:
         """Return True if the worker is healthy and restores no partition."""
@@ -361,7 +361,7 @@ class Supervisor:
         elif event == "loaded":
             child.service, child.settings = report["service"], report["settings"]
             self._grace = max(self._grace, report["grace"])
-            self._standstills.allow(report["patience"])
+            self._standstills.allow(child.service, report["patience"])
             self._loaded(child)
         elif event == "started":
             child.slot, child.started = report["slot"], True

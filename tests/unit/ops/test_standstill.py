@@ -1,11 +1,13 @@
 """Processes that stand still are replaced, and no others."""
 
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from conversations_ops.host.child import Spec
+from conversations.config import Periods, WorkerSettings
+from conversations_ops.host.child import Spec, patience
 from conversations_ops.host.standstills import ASLEEP, LOOK
 from conversations_ops.host.supervisor import Child, Supervisor
 
@@ -32,7 +34,8 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
     """A supervisor of one process, on a clock that stands at 1,000 s."""
     monkeypatch.setattr(time, "monotonic", lambda: 1_000.0)
     made = Supervisor([SPEC], 1, 5.0)
-    made._standstills.allow(120.0)
+    made._standstills.allow("shop", 120.0)
+    made._standstills.allow("other", 1_000.0)
     made._standstills._looked = 1_000.0 - LOOK
     return made
 
@@ -40,7 +43,7 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
 def child_of(supervisor: Supervisor, *, heard: float = 1_000.0, **facts: Any) -> tuple[Child, Process]:
     (child,), process = supervisor.children, Process()
     child.process, child._heard = process, heard  # type: ignore[assignment]  # it is only killed
-    child._status = STATUS | facts
+    child.service, child._status = "shop", STATUS | facts
     return child, process
 
 
@@ -96,3 +99,18 @@ def test_after_the_machine_slept_each_process_has_the_whole_time_again(
         monkeypatch.setattr(time, "monotonic", lambda now=now: float(now))
         supervisor._replace()
         assert process.killed == (now >= 1_120)
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        (WorkerSettings(), 120.0),
+        (WorkerSettings(replaced_after=timedelta(seconds=1)), 25.0),
+        (WorkerSettings(revocation=timedelta(minutes=5)), 315.0),
+        (WorkerSettings(periods=Periods(unreachable_after=300_000_000)), 305.0),
+    ],
+    ids=["default", "short", "long-handlers", "patient"],
+)
+def test_a_healthy_process_has_time_for_its_longest_step(settings: WorkerSettings, seconds: float) -> None:
+    """A step waits for handlers while partitions move, and for a Kafka that does not answer."""
+    assert patience(settings) == seconds
