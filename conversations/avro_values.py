@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -18,23 +18,46 @@ from uuid import UUID
 _SHORT = timedelta(milliseconds=1)
 
 
-def difference(sent: Any, found: Any, path: str = "") -> str:
+def difference(sent: Any, found: Any) -> str:
     """Return the path and the two values where what was read differs from what was sent; "" if they are the same."""
-    if isinstance(sent, tuple) and len(sent) == 2 and isinstance(sent[0], str) and not isinstance(found, list):
-        return difference(sent[1], found, path)  # the first part names a branch of a union
+    other = _difference(sent, found)
+    if other is None:
+        return ""
+    path, one, two = other
+    return f"{'.'.join(map(str, reversed(path))) or 'the body'}: {one!r:.80} would arrive as {two!r:.80}"
+
+
+def _difference(sent: Any, found: Any) -> tuple[list[object], Any, Any] | None:
+    """Return the path of a difference, its end first, and the two values."""
+    if isinstance(found, dict | list) and _is_equal(sent, found):
+        return None
+    if isinstance(sent, tuple) and len(sent) == 2 and isinstance(sent[0], str) and _names_branch(sent, found):
+        return _difference(sent[1], found)
+    pairs: Iterable[tuple[object, Any, Any]]
     if isinstance(sent, Mapping) and isinstance(found, dict):
-        for key, part in sent.items():
-            if why := difference(part, found.get(key), f"{path}.{key}"):
-                return why
-        return ""
-    if isinstance(found, list) and _is_array(sent, len(found)):
-        for at, (part, other) in enumerate(zip(sent, found, strict=True)):
-            if why := difference(part, other, f"{path}.{at}"):
-                return why
-        return ""
-    if _is_same(sent, found):
-        return ""
-    return f"{path.removeprefix('.') or 'the body'}: {sent!r:.80} would arrive as {found!r:.80}"
+        pairs = ((key, part, found.get(key)) for key, part in sent.items())
+    elif isinstance(found, list) and _is_array(sent, len(found)):
+        pairs = ((at, part, other) for at, (part, other) in enumerate(zip(sent, found, strict=True)))
+    else:
+        return None if _is_same(sent, found) else ([], sent, found)
+    for name, part, other in pairs:
+        if (why := _difference(part, other)) is not None:
+            why[0].append(name)
+            return why
+    return None
+
+
+def _is_equal(sent: Any, found: Any) -> bool:
+    """Return True if two lists or dicts are equal, which is quick. If they are not, their parts may be the same all the same."""
+    try:
+        return type(sent) is type(found) and bool(sent == found)
+    except ValueError:  # an array of numpy is in one of them
+        return False
+
+
+def _names_branch(sent: tuple[str, Any], found: Any) -> bool:
+    """Return True if the first part of a pair names a branch of a union. Else the pair is an array of two texts."""
+    return not isinstance(found, list) or (sent[0] == "array" and not isinstance(sent[1], str))
 
 
 def _is_array(sent: Any, size: int) -> bool:
@@ -43,24 +66,43 @@ def _is_array(sent: Any, size: int) -> bool:
 
 
 def _is_same(sent: Any, found: Any) -> bool:
-    if isinstance(found, float) and isinstance(sent, float | Decimal):
-        number = float(sent)
-        return found == number or _rounded(number) == found or (math.isnan(number) and math.isnan(found))
+    if isinstance(found, float):
+        return _is_same_number(sent, found)
     if isinstance(found, datetime):
-        return not isinstance(sent, datetime) or _is_near(sent, found)
+        return _is_near(sent, found) if isinstance(sent, datetime) else _is_whole(sent)
     if isinstance(found, date):
-        return not isinstance(sent, datetime)
+        return not isinstance(sent, datetime) and _is_whole(sent)
     if isinstance(found, time):
-        return not isinstance(sent, time) or sent.replace(
-            microsecond=sent.microsecond // 1_000 * 1_000
-        ) == found.replace(microsecond=found.microsecond // 1_000 * 1_000)
+        return (
+            _in_millis(sent) == _in_millis(found) and sent.tzinfo == found.tzinfo
+            if isinstance(sent, time)
+            else _is_whole(sent)
+        )
     if isinstance(found, UUID):
-        return str(sent).lower() == str(found)
+        return str(sent).replace("-", "").lower() == found.hex
     if isinstance(found, Decimal):
         return not isinstance(sent, Decimal) or sent == found
-    if isinstance(found, int | float | str | bytes | list | dict) or found is None:
+    if isinstance(found, int | str | bytes | list | dict) or found is None:
         return bool(sent == found)
     return True  # a logical type of the application
+
+
+def _is_same_number(sent: Any, found: float) -> bool:
+    if sent == found or (math.isnan(found) and sent != sent):  # noqa: PLR0124 - NaN is not itself
+        return True
+    if not isinstance(sent, int | float | Decimal) or (found == 0 and sent != 0):
+        return False
+    number = float(sent)
+    return (found == number and isinstance(sent, Decimal)) or _rounded(number) == found != number
+
+
+def _is_whole(sent: Any) -> bool:
+    """Return True unless a number loses its fraction: times of Avro are whole numbers."""
+    return not isinstance(sent, float) or sent.is_integer()
+
+
+def _in_millis(moment: time) -> time:
+    return moment.replace(microsecond=moment.microsecond // 1_000 * 1_000, tzinfo=None)
 
 
 def _is_near(sent: datetime, found: datetime) -> bool:

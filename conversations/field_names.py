@@ -56,7 +56,7 @@ def choice_of(schema: Mapping[str, Any]) -> Choice:
     return Choice([True, None, False], why)
 
 
-def _schemas(schema: Any) -> Iterator[Any]:
+def schemas(schema: Any) -> Iterator[Any]:
     """Yield the schemas inside a part of a core schema."""
     if isinstance(schema, list | tuple):
         yield from schema
@@ -82,7 +82,7 @@ def _fields(schema: Any, config: Mapping[str, Any]) -> Iterator[Field]:
         elif schema.get("type") == "dataclass-field":
             yield from _field(schema["name"], schema, config)
     if isinstance(schema, dict | list | tuple):
-        for part in _schemas(schema):
+        for part in schemas(schema):
             yield from _fields(part, config)
 
 
@@ -117,5 +117,5 @@ def _unread(schema: Any) -> Iterator[str]:
         if kind == "dataclass-field" and schema.get("init") is False:
             yield f"the field {schema['name']!r} has init=False: it is written, and not read again"
     if isinstance(schema, dict | list | tuple):
-        for part in _schemas(schema):
+        for part in schemas(schema):
             yield from _unread(part)

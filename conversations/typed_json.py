@@ -11,11 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from conversations.field_names import choice_of
-from conversations.lost_floats import lost_float
+from conversations.lost_floats import has_lost_float, lost_float, may_have_floats
 from conversations.plain_models import plain_model
+from conversations.same_objects import is_same
+
+_DIGITS, _DEPTH = 4_300, 200
+"""A number with this many digits, and brackets within each other of this number, are not read."""
 
 
 class TypedJson:
@@ -38,6 +42,8 @@ class TypedJson:
         self._is_free = not isinstance(kind, type)
         """True for a dict of anything, which is read from any JSON object."""
         self._plain = plain_model(kind, adapter.core_schema) if isinstance(kind, type) else None
+        self._has_floats = self._is_free or may_have_floats(adapter.core_schema)
+        """True if a float may be in an object."""
         self.read: Callable[[bytes], Any] = adapter.validator.validate_json
         """Reads JSON. It raises what Pydantic and the validators of the class raise."""
 
@@ -49,20 +55,43 @@ class TypedJson:
             Exception: whatever Pydantic and the validators and serializers of the class raise.
         """
         data = self._way(value)
-        if self._plain.fits(value) if self._plain is not None else self._is_free and b"null" not in data:
+        if self._is_free:
+            self._check_free(value, data)
+            return data
+        if self._plain is not None and self._plain.fits(value):
             return data
         if not self._lost:
             self._check_floats(value, self.read(data), data)
             return data
+        return self._tried(value)
+
+    def _check_free(self, value: Any, data: bytes) -> None:
+        """Check a dict of anything. It is read only if not all of it may be read."""
+        has_null = b"null" in data and has_lost_float(value)
+        if has_null or len(data) >= _DIGITS or data.count(b"{") + data.count(b"[") >= _DEPTH:
+            found = self.read(data)
+            if has_null:
+                self._check_floats(value, found, data)
+
+    def _tried(self, value: Any) -> bytes:
+        """Write an object in the first way in which all of it comes back."""
+        unread: ValidationError | None = None
+        is_read = False
         for way in (self._way, *self._other_ways):
             data = way(value)
-            found = self.read(data)
-            if found == value or way(found) == data:
+            try:
+                found = self.read(data)
+            except ValidationError as error:
+                unread = unread or error
+                continue
+            is_read = True
+            if is_same(value, found) or way(found) == data:
                 self._check_floats(value, found, data)
                 return data
+        if unread is not None and not is_read:
+            raise unread
         raise ValueError(self._lost)
 
     def _check_floats(self, value: Any, found: Any, data: bytes) -> None:
-        if b"null" in data and (path := lost_float(value, found, "")) is not None:
-            where = path.removeprefix(".") or "the value"
+        if self._has_floats and b"null" in data and has_lost_float(value) and (where := lost_float(value, found)):
             raise ValueError(f"{where}: JSON has no infinity and no NaN; it would arrive as None")

@@ -1671,6 +1671,22 @@ MUTATIONS = (
         "672-pieces-from-before-a-restart-are-joined",
         "tests/simulation/test_pieces.py::test_pieces_that_come_to_several_workers_are_not_joined_either",
     ),
+    Mutation(
+        "673-a-missing-fragment-is-not-missed",
+        "tests/unit/worker/test_growing.py::test_a_fragment_that_comes_again_after_an_undone_step_is_not_added_twice",
+    ),
+    Mutation(
+        "674-only-one-way-of-writing-is-tried",
+        "tests/unit/test_typed_json.py::test_a_class_that_cannot_be_read_in_one_way_is_written_in_another",
+    ),
+    Mutation(
+        "675-a-state-of-anything-is-not-read",
+        "tests/unit/test_typed_json.py::test_a_state_of_anything_that_is_not_read_is_not_stored[a long number]",
+    ),
+    Mutation(
+        "677-a-process-has-no-time-for-a-long-step",
+        "tests/unit/ops/test_standstill.py::test_a_healthy_process_has_time_for_its_longest_step[long-handlers]",
+    ),
     Mutation("668-tags-are-words-of-schemas", f"{_FIELD_NAMES}tag_may_be_a_word_of_pydantics_schemas[type]"),
     Mutation(
         "669-unreadable-state-is-stored",

@@ -31,6 +31,11 @@ CHANGED = {
     "boolean": ("boolean", "no"),
     "none": ("boolean", None),
     "float": ("float", 1e300),
+    "tiny": ("float", 1e-60),
+    "digits": ("double", 2**53 + 1),
+    "fraction of a time stamp": (MILLIS, 1764563000123.9),
+    "fraction of a date": (DATE, 1.9),
+    "fraction of a time": (TIME, 1.9),
     "decimal": ("long", Decimal("1.1")),
     "union": (["null", "double", "long"], 2**60 + 1),
     "naive": (MILLIS, NOON.replace(tzinfo=None)),
@@ -50,6 +55,12 @@ def test_a_value_that_would_arrive_as_another_one_is_refused(kind: Any, value: A
 
 
 SAME = {
+    "number in a float": ("float", 123_456_789, 123_456_792.0),
+    "not a number": ("float", float("nan"), pytest.approx(float("nan"), nan_ok=True)),
+    "whole number": (MILLIS, 5.0, datetime(1970, 1, 1, 0, 0, 0, 5_000, UTC)),
+    "uuid without hyphens": ({"type": "string", "logicalType": "uuid"}, UUID(int=7).hex, UUID(int=7)),
+    "branch of an array": (["null", NAMES], ("array", ["a"]), ["a"]),
+    "branch of two": (["null", NAMES], ("array", ("a", "b")), ["a", "b"]),
     "long": ("long", 2**62, 2**62),
     "whole": ("double", 3, 3.0),
     "digits": ("float", 0.1, pytest.approx(0.1)),

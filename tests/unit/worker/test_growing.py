@@ -84,6 +84,7 @@ def test_a_fragment_that_comes_again_after_an_undone_step_is_not_added_twice(gro
     of = fragments(5)
     assert grow(growing, OWN, [*of[:3], *of[2:]]) is None
     assert grow(growing, OWN, [*of[:3], *of]) == whole(of)
+    assert grow(growing, OWN, [*of[:2], of[1], *of[3:]]) is None, "one came again, and the next one is missing"
 
 
 def test_a_body_is_forgotten(growing: Growing) -> None:
