@@ -30,6 +30,14 @@ SERVE = 0.2
 """Maximum number of seconds that the thread for delivery reports waits before it checks whether it must end."""
 CROWDED = 0.01
 """The same maximum, in seconds, as long as commands wait for room in the producer's queue."""
+AT_ONCE = 2_000_000
+"""Bytes of a command that go at once."""
+PACE = 32_000_000
+"""Bytes of the rest that go in a second.
+
+A larger command is in many records. The commands of others in the same partition that come behind them wait until the service has read all of these records. So the
+records do not come faster than a service reads them, and the commands of others go in between.
+"""
 WAITING = 10_000
 """Maximum number of commands that may wait for the first connection."""
 ANSWERED_IN = 8_000
@@ -43,16 +51,17 @@ DELIVERY_TIMEOUT = 30_000
 class _Command:
     """One command on its way, and the future that its sender waits for."""
 
-    __slots__ = ("_left", "deadline", "future", "headers", "key", "to", "values")
+    __slots__ = ("_began", "_left", "_taken", "deadline", "future", "headers", "key", "to", "values")
 
     def __init__(self, key: bytes, values: Sequence[bytes], headers: Headers | None, timeout: float, to: str) -> None:
         self.key, self.headers = key, headers
         self.values = deque(values)
         """The values of the records that the producer does not have yet."""
         self._left = len(values)
+        self._began, self._taken = monotonic(), 0
         self.to = to
         """The service that the catalog must name; empty if the command needs no service."""
-        self.deadline = monotonic() + timeout
+        self.deadline = self._began + timeout + sum(map(len, values)) / PACE
         self.future: Future[None] = Future()
         self.future.set_running_or_notify_cancel()  # a record under way cannot be cancelled
 
@@ -60,6 +69,15 @@ class _Command:
         self.values.clear()
         if not self.future.done():
             self.future.set_exception(why)
+
+    @property
+    def may_go_on(self) -> bool:
+        """True if the producer may get the next record now."""
+        return self._taken <= AT_ONCE + PACE * (monotonic() - self._began)
+
+    def take(self) -> None:
+        """Note that the producer has the next record."""
+        self._taken += len(self.values.popleft())
 
     def confirm(self) -> None:
         """Note that a record is confirmed."""
@@ -94,6 +112,8 @@ class _Connection:
         self.producer: Producer = make_producer(kafka, safe, preferred)
         self._crowded: deque[_Command] = deque()
         """Commands that found no room in the producer's queue."""
+        self._paced: deque[_Command] = deque()
+        """Large commands of which the producer has the first records."""
         self.lost: KafkaError | None = None
         """The fatal error of the producer, or None. After a fatal error, the producer accepts no more records."""
         self._looks: SimpleQueue[_Command | None] = SimpleQueue()
@@ -150,10 +170,22 @@ class _Connection:
     def close(self, timeout: float) -> None:
         self._looks.put(None)
         self._looker.join(timeout)
-        self.producer.flush(timeout)
+        until = monotonic() + timeout
+        while self._is_behind and monotonic() < until and self._thread.is_alive():
+            self._stop.wait(CROWDED)
+        self.producer.flush(max(0.0, until - monotonic()))
         self._stop.set()
         self._refuse_looks()
         self._thread.join(SERVE + timeout)
+        for command in (*self._paced, *self._crowded):
+            command.refuse(
+                NotAccepted(f"commands of {self.service!r} were closed before all of their records were written")
+            )
+
+    @property
+    def _is_behind(self) -> bool:
+        """True if the producer does not have all records of all commands."""
+        return bool(self._crowded or self._paced)
 
     def abandon(self) -> None:
         """Keep the producer for ever. A fork copied the producer, but not its threads, so freeing the copy would hang."""
@@ -170,8 +202,11 @@ class _Connection:
         partition = partition_of(command.key, self.count)
         try:
             while command.values:
+                if not command.may_go_on:
+                    self._paced.append(command)
+                    break
                 produce(self.topic, command.values[0], command.key, partition, report, None, 0, command.headers)
-                command.values.popleft()
+                command.take()
         except BufferError:
             return False
         except KafkaException as failure:
@@ -180,16 +215,20 @@ class _Connection:
         return True
 
     def _serve(self) -> None:
-        """Serve delivery reports, and retry the commands that found no room.
+        """Serve delivery reports, retry the commands that found no room, and go on with large commands.
 
         The thread ends when the connection is closed. It also ends when the producer is lost, has reported all its records, and
-        no command waits for room.
+        has all records of all commands.
         """
-        while not self._stop.is_set() and not (self.lost and not len(self.producer) and not self._crowded):
+        while not self._stop.is_set() and not (self.lost and not len(self.producer) and not self._is_behind):
             try:
-                self.producer.poll(CROWDED if self._crowded else SERVE)
+                self.producer.poll(CROWDED if self._is_behind else SERVE)
             except KafkaException as failure:
                 self._look_at(failure)
+            for _ in range(len(self._paced)):
+                command = self._paced.popleft()
+                if not self._produce(command):
+                    self._crowded.append(command)
             while self._crowded:
                 command = self._crowded[0]
                 if monotonic() > command.deadline:

@@ -1687,6 +1687,14 @@ MUTATIONS = (
         "677-a-process-has-no-time-for-a-long-step",
         "tests/unit/ops/test_standstill.py::test_a_healthy_process_has_time_for_its_longest_step[long-handlers]",
     ),
+    Mutation(
+        "676-a-closed-producer-forgets-what-it-has-not-sent",
+        "tests/integration/kafka/test_commands.py::test_a_large_command_lets_others_go_in_between_and_is_whole_when_its_producer_is_closed",
+    ),
+    Mutation(
+        "678-a-large-command-holds-others-up",
+        "tests/integration/kafka/test_commands.py::test_a_large_command_lets_others_go_in_between_and_is_whole_when_its_producer_is_closed",
+    ),
     Mutation("668-tags-are-words-of-schemas", f"{_FIELD_NAMES}tag_may_be_a_word_of_pydantics_schemas[type]"),
     Mutation(
         "669-unreadable-state-is-stored",

@@ -20,6 +20,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("conversations/kafka/commands.py", "ANSWERED_IN"): MACHINE,
     ("conversations/kafka/commands.py", "DELIVERY_TIMEOUT"): MACHINE,
     ("ops/conversations_ops/web/guard.py", "SPEED"): UNIT,
+    ("conversations/kafka/commands.py", "PACE"): UNIT,
     ("conversations/kafka/commands.py", "WAITING"): UNIT,
     ("ops/conversations_ops/broker/broker.py", "FORMAT_TIMEOUT"): EMBEDDED,
     ("ops/conversations_ops/broker/broker.py", "START_TIMEOUT"): EMBEDDED,

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, cimpl
 from conversations.config import Kafka
 from conversations.errors import DeclarationError, NotAccepted, UnknownService
 from conversations.kafka.admin import apply
-from conversations.kafka.commands import CommandProducer
+from conversations.kafka.commands import AT_ONCE, PACE, CommandProducer
 from conversations.kafka.restore import BoundedReader
 from conversations.protocol.declarations import ServiceDeclaration
 from conversations.protocol.topics import partition_of
@@ -54,6 +54,33 @@ def test_many_threads_share_a_producer_and_futures_end(kafka: Kafka) -> None:
     commands.close()
     commands.append(b"k", b"after close")  # connects again
     commands.close()
+
+
+def test_a_large_command_lets_others_go_in_between_and_is_whole_when_its_producer_is_closed(kafka: Kafka) -> None:
+    large, small = CommandProducer(kafka, "orders"), CommandProducer(kafka, "orders")
+    for commands in (large, small):
+        commands.append(b"k", b"connects")
+    pieces = [bytes([number]) * 900_000 for number in range(12)]
+    began, smalls = perf_counter(), 0
+    future = large.append_async(b"k", pieces)
+    while not future.done():
+        small.append(b"k", b"small")
+        smalls += 1
+    assert perf_counter() - began > (sum(map(len, pieces[:-1])) - AT_ONCE) / PACE
+    closed = large.append_async(b"k", pieces)
+    large.close()
+    assert closed.result(0) is None
+    small.close()
+    reader = BoundedReader(
+        kafka, topic(kafka, "commands"), partition_of(b"k", PARTITIONS), 0, 2 + smalls + 2 * len(pieces)
+    )
+    got: list[bytes] = []
+    while not reader.done:
+        got += [value or b"" for _, value in reader.read(10)]
+    reader.close()
+    between = got[got.index(pieces[0]) : got.index(pieces[-1])]
+    assert [it for it in between if it != b"small"] == pieces[:-1]
+    assert b"small" in between
 
 
 def test_a_command_nobody_confirms_in_time_is_not_accepted(kafka: Kafka) -> None:
