@@ -82,6 +82,8 @@ class ClientBlock:
         self._ended = False
         self._inside = False
         self._before: tuple[list[Operation], bool] = (self._operations.copy(), False)
+        self._perhaps: tuple[list[Operation], str] = ([], "")
+        """The requests and the key of the block that begins the dialog, if it was perhaps written."""
         """The requests in front of the block, and whether the dialog had ended. A block that fails leaves them as they were."""
         self.to = ""
         """The service that the catalog must name; empty if the block begins no dialog, or its dialog may wait for the service."""
@@ -159,6 +161,11 @@ class ClientBlock:
         Raises:
             BodyTooLarge: the requests do not fit into one command (8459). Nothing was written.
         """
+        block = (self._operations, self._idempotency_key)
+        if self._perhaps[0] and block != self._perhaps:
+            raise LocalError(
+                "the block before, which begins the dialog, was not confirmed and may take effect: repeat it first, or begin another dialog"
+            )
         operations, self._operations = self._operations, []
         if not operations or isinstance(operations[-1], Reuse):
             return None
@@ -182,6 +189,8 @@ class ClientBlock:
             future = self._client.sink().append_async(self._name.key.encode(), values, to=self.to)
         else:
             future = self._append_traced(values, tracing, operations)
+        if isinstance(operations[0], Begin):
+            self._perhaps = block
         future.add_done_callback(self._client.counts.ended)
         return future
 
@@ -237,6 +246,7 @@ class ClientBlock:
             future = self.append()
             if future is not None:
                 future.result(self._client.timeout.total_seconds())
+            self._perhaps = ([], "")
         except BaseException as failure:
             self._give_up()
             if isinstance(failure, TimeoutError):
@@ -260,6 +270,7 @@ class ClientBlock:
             if future is not None:
                 async with asyncio.timeout(self._client.timeout.total_seconds()):
                     await asyncio.wrap_future(future)
+            self._perhaps = ([], "")
         except BaseException as failure:
             self._give_up()
             if isinstance(failure, TimeoutError):
@@ -268,9 +279,7 @@ class ClientBlock:
 
     def unconfirmed(self) -> NotAccepted:
         """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""
-        if self._operations and isinstance(self._operations[0], Begin):
-            again = "repeat the block with the same dialog object: it takes effect only once"
-        elif self._idempotency_key:
+        if self._idempotency_key:
             again = f"repeat the block with the same key={self._idempotency_key!r:.80}: it takes effect only once"
         else:
             again = "a repetition of the block could take effect a second time; blocks with send(..., key=KEY) can be repeated"
@@ -354,9 +363,10 @@ class ClientDialog(ClientBlock):
 
     def unconfirmed(self) -> NotAccepted:
         """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""
-        if self._contract is None:
+        if not self._perhaps[0]:
             return super().unconfirmed()
         return self._unconfirmed(
+            "repeat the block with the same dialog object, or "
             f"begin it again with the same id={uuid_text(self._name.conversation)!r}, in a block with the same requests: they take effect only "
             "once. Draw the id before the block, with client.new_id()"
         )

@@ -378,7 +378,7 @@ class WorkerSettings:
     )  # fmt: skip
     replaced_after: timedelta = setting(
         timedelta(minutes=2), Unit.TIME,
-        "How long a process of `conversations run` may stand still before the supervisor kills it and starts another one: it sends no report, because a handler holds Python's interpreter lock, or it finishes no step although Kafka answers. It is at least 5 s longer than `worker.revocation` and the 10 s of the last commit, and than `periods.unreachable_after`.",
+        "How long a process of `conversations run` may stand still before the supervisor kills it and starts another one: it sends no report, because a handler holds Python's interpreter lock, or it finishes no step although Kafka answers. It is at least `worker.revocation`, and 10 s or `periods.unreachable_after`, and 5 s.",
     )  # fmt: skip
     clock_off: timedelta = setting(
         timedelta(seconds=10),

@@ -13,13 +13,17 @@ from conversations.written_fields import SCALARS, extra_of, fields_of
 
 _WITH_FLOATS = {"any", "callable", "float", "function-plain", "generator", "is-instance", "is-subclass"}
 """Types of core schemas whose values may be floats, or anything."""
+_ALLOW = "allow"
 _SETS, _LISTS, _TEXTS = (set, frozenset), (list, tuple, deque), (str, int, bytes)
 
 
 def may_have_floats(schema: Any) -> bool:
     """Return True if a float may be in a value of a core schema."""
     if isinstance(schema, Mapping):
-        if schema.get("type") in _WITH_FLOATS:
+        if schema.get("type") in _WITH_FLOATS or _ALLOW in (
+            schema.get("extra_behavior"),
+            schema.get("config", {}).get("extra_fields_behavior"),
+        ):
             return True
     elif not isinstance(schema, list | tuple):
         return False
@@ -92,7 +96,9 @@ def _pairs(value: Any, found: Any) -> Iterable[tuple[str, Any, Any]]:
         for at, (part, other) in enumerate(zip_longest(value, others)):
             yield str(at), part, other
     else:
-        for name in fields_of(type(value)).floats:
+        # An object of a subclass is written as its declared class, which may have fewer fields.
+        kind = type(found) if isinstance(value, type(found)) else type(value)
+        for name in fields_of(kind).floats:
             yield name, getattr(value, name, None), _get(found, name)
         for name, part in extra_of(value).items():
             yield name, part, _get(found, name)

@@ -17,18 +17,18 @@ def is_same(value: Any, found: Any) -> bool:
     return _is_same(value, found, set())
 
 
-def _is_same(value: Any, found: Any, seen: set[int]) -> bool:
-    if id(value) in seen:
+def _is_same(value: Any, found: Any, seen: set[tuple[int, int]]) -> bool:
+    if (id(value), id(found)) in seen:
         return True  # it is being compared
     if isinstance(value, Mapping):
-        seen.add(id(value))
+        seen.add((id(value), id(found)))
         return (
             isinstance(found, Mapping)
             and value.keys() == found.keys()
             and all(_is_same(part, found[key], seen) for key, part in value.items())
         )
     if isinstance(value, list | tuple | deque):
-        seen.add(id(value))
+        seen.add((id(value), id(found)))
         return (
             isinstance(found, list | tuple | deque)
             and len(value) == len(found)
@@ -37,7 +37,7 @@ def _is_same(value: Any, found: Any, seen: set[int]) -> bool:
     names = fields_of(type(value)).written
     if not names:
         return bool(value == found) or (value != value and found != found)  # noqa: PLR0124 - NaN is not itself
-    seen.add(id(value))
+    seen.add((id(value), id(found)))
     return (
         type(value) is type(found)
         and all(_is_same(getattr(value, name, None), getattr(found, name, None), seen) for name in names)

@@ -51,24 +51,30 @@ DELIVERY_TIMEOUT = 30_000
 class _Command:
     """One command on its way, and the future that its sender waits for."""
 
-    __slots__ = ("_began", "_left", "_taken", "deadline", "future", "headers", "key", "to", "values")
+    __slots__ = ("_began", "_left", "_taken", "deadline", "future", "headers", "is_new", "key", "to", "values", "waits")
 
     def __init__(self, key: bytes, values: Sequence[bytes], headers: Headers | None, timeout: float, to: str) -> None:
         self.key, self.headers = key, headers
         self.values = deque(values)
         """The values of the records that the producer does not have yet."""
         self._left = len(values)
-        self._began, self._taken = monotonic(), 0
+        self._began, self._taken = 0.0, 0
+        self.is_new, self.waits = True, False
+        """True before its service was looked at; and while the thread for delivery reports is to go on with it."""
         self.to = to
         """The service that the catalog must name; empty if the command needs no service."""
-        self.deadline = self._began + timeout + sum(map(len, values)) / PACE
+        self.deadline = monotonic() + timeout + sum(map(len, values)) / PACE
         self.future: Future[None] = Future()
         self.future.set_running_or_notify_cancel()  # a record under way cannot be cancelled
 
     def refuse(self, why: Exception) -> None:
-        self.values.clear()
         if not self.future.done():
             self.future.set_exception(why)
+
+    @property
+    def is_over(self) -> bool:
+        """True if the producer has all records, or gets no more."""
+        return not self.values or self.future.done()
 
     @property
     def may_go_on(self) -> bool:
@@ -77,6 +83,7 @@ class _Command:
 
     def take(self) -> None:
         """Note that the producer has the next record."""
+        self._began = self._began or monotonic()
         self._taken += len(self.values.popleft())
 
     def confirm(self) -> None:
@@ -110,10 +117,9 @@ class _Connection:
             "socket.timeout.ms": ANSWERED_IN,
         }
         self.producer: Producer = make_producer(kafka, safe, preferred)
-        self._crowded: deque[_Command] = deque()
-        """Commands that found no room in the producer's queue."""
-        self._paced: deque[_Command] = deque()
-        """Large commands of which the producer has the first records."""
+        self._lock = Lock()
+        self._lines: dict[bytes, deque[_Command]] = {}
+        """By key, the commands of which the producer does not have all records. Those of one key, and so of one dialog, go one after the other."""
         self.lost: KafkaError | None = None
         """The fatal error of the producer, or None. After a fatal error, the producer accepts no more records."""
         self._looks: SimpleQueue[_Command | None] = SimpleQueue()
@@ -125,16 +131,45 @@ class _Connection:
         self._thread.start()
 
     def append(self, command: _Command) -> None:
-        """Give a command to the producer without waiting. If the producer has no room, the thread for delivery reports tries again.
+        """Give a command to the producer without waiting. The thread for delivery reports goes on with it if it is large, or has no room.
 
         If the command needs a service that the catalog did not name, another thread reads the catalog again first.
         """
+        with self._lock:
+            line = self._lines.setdefault(command.key, deque())
+            line.append(command)
+            is_first = line[0] is command
+            command.waits = not is_first
+        if is_first:
+            self._begin(command)
+        if self._stop.is_set():  # ``close`` came first: nobody goes on any more
+            self._refuse_looks()
+            self._refuse_lines()
+
+    def _begin(self, command: _Command) -> bool:
+        """Begin with a command. Return False if the producer has no room."""
+        command.is_new = False
         if command.to and self._catalog.known(command.to) is None:
             self._looks.put(command)
-            if self._stop.is_set():  # ``close`` came first: nobody looks any more
-                self._refuse_looks()
-        elif not self._produce(command):
-            self._crowded.append(command)
+            return True
+        return self._go_on(command)
+
+    def _go_on(self, command: _Command) -> bool:
+        """Give the producer what it may have of a command now. Return False if the producer has no room."""
+        has_room = self._produce(command)
+        self._settle(command)
+        return has_room
+
+    def _settle(self, command: _Command) -> None:
+        """Let the next command of a key come, or let the thread for delivery reports go on with this one."""
+        with self._lock:
+            line = self._lines.get(command.key)
+            if not command.is_over:
+                command.waits = True
+            elif line and line[0] is command:
+                line.popleft()
+                if not line:
+                    del self._lines[command.key]
 
     def _look_up_all(self) -> None:
         """Look up services for the commands in ``_looks``, one after the other. Ends after ``None``, and refuses what comes later."""
@@ -143,6 +178,7 @@ class _Connection:
                 self._look_up(command)
             except Exception as error:  # noqa: BLE001 - the sender waits for the future
                 command.refuse(error)
+                self._settle(command)
 
     def _refuse_looks(self) -> None:
         """Refuse the commands that still wait for a look at the catalog."""
@@ -164,28 +200,29 @@ class _Connection:
             known = None
         if known is not None and command.to not in known:
             command.refuse(unknown_service(command.to, known))
-        elif not self._produce(command):
-            self._crowded.append(command)
+        self._go_on(command)
 
     def close(self, timeout: float) -> None:
         self._looks.put(None)
         self._looker.join(timeout)
         until = monotonic() + timeout
-        while self._is_behind and monotonic() < until and self._thread.is_alive():
+        while self._lines and monotonic() < until and self._thread.is_alive():
             self._stop.wait(CROWDED)
         self.producer.flush(max(0.0, until - monotonic()))
         self._stop.set()
         self._refuse_looks()
         self._thread.join(SERVE + timeout)
-        for command in (*self._paced, *self._crowded):
+        self._refuse_lines()
+
+    def _refuse_lines(self) -> None:
+        """Refuse the commands of which the producer does not have all records."""
+        with self._lock:
+            left = [command for line in self._lines.values() for command in line]
+            self._lines.clear()
+        for command in left:
             command.refuse(
                 NotAccepted(f"commands of {self.service!r} were closed before all of their records were written")
             )
-
-    @property
-    def _is_behind(self) -> bool:
-        """True if the producer does not have all records of all commands."""
-        return bool(self._crowded or self._paced)
 
     def abandon(self) -> None:
         """Keep the producer for ever. A fork copied the producer, but not its threads, so freeing the copy would hang."""
@@ -201,10 +238,7 @@ class _Connection:
         produce: Any = self.producer.produce
         partition = partition_of(command.key, self.count)
         try:
-            while command.values:
-                if not command.may_go_on:
-                    self._paced.append(command)
-                    break
+            while not command.is_over and command.may_go_on:
                 produce(self.topic, command.values[0], command.key, partition, report, None, 0, command.headers)
                 command.take()
         except BufferError:
@@ -220,22 +254,28 @@ class _Connection:
         The thread ends when the connection is closed. It also ends when the producer is lost, has reported all its records, and
         has all records of all commands.
         """
-        while not self._stop.is_set() and not (self.lost and not len(self.producer) and not self._is_behind):
+        while not self._stop.is_set() and not (self.lost and not len(self.producer) and not self._lines):
             try:
-                self.producer.poll(CROWDED if self._is_behind else SERVE)
+                self.producer.poll(CROWDED if self._lines else SERVE)
             except KafkaException as failure:
                 self._look_at(failure)
-            for _ in range(len(self._paced)):
-                command = self._paced.popleft()
-                if not self._produce(command):
-                    self._crowded.append(command)
-            while self._crowded:
-                command = self._crowded[0]
-                if monotonic() > command.deadline:
-                    command.refuse(NotAccepted(f"too many commands for {self.service!r} wait for Kafka"))
-                elif not self._produce(command):
-                    break
-                self._crowded.popleft()
+            self._go_on_with_all()
+
+    def _go_on_with_all(self) -> None:
+        """Go on with the first command of each key, until the producer has no room."""
+        with self._lock:
+            firsts = [line[0] for line in self._lines.values() if line[0].waits]
+            for command in firsts:
+                command.waits = False
+        has_room = True
+        for command in firsts:
+            if has_room:
+                has_room = self._begin(command) if command.is_new else self._go_on(command)
+            else:
+                self._settle(command)
+            if not has_room and monotonic() > command.deadline:
+                command.refuse(NotAccepted(f"too many commands for {self.service!r} wait for Kafka"))
+                self._settle(command)
 
     def _look_at(self, failure: KafkaException) -> None:
         """Mark the producer as lost after a fatal error. For example, the producer may be unable to repeat its records after an outage.

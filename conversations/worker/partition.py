@@ -376,4 +376,5 @@ class Partition:
         """Refuse the results of handlers that still run for this partition, and close its store."""
         self.gone = True
         self.work.stop()
+        self.waiting.fragments.stop()
         self.outbox.store.close()

@@ -176,6 +176,11 @@ class Fragments:
         self._drop(active, begun)
         return arrived
 
+    def stop(self) -> None:
+        """Forget the body that grows, because the partition is gone."""
+        for own in self.begun:
+            self._growing.forget(own)
+
     # -- inside -------------------------------------------------------------------------------------------
 
     def _count(self, own: bytes, envelope: Envelope) -> None:

@@ -183,10 +183,37 @@ def test_a_block_that_was_not_written_or_perhaps_not_can_be_repeated_as_a_whole(
             block()
         else:
             with pytest.raises(
-                LogError if way != "never ends" else NotAccepted, match=r"no|with the same dialog object"
+                LogError if way != "never ends" else NotAccepted, match=r"^no$|with the same dialog object"
             ):
                 block()
     assert operations(speaker) == [[Begin, Send, End]]
+
+
+def test_no_other_block_follows_one_that_began_its_dialog_and_was_perhaps_written(
+    speaker: Speaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner would refuse it, if the first one took effect or if it did not."""
+    sink = Failing(speaker)
+    monkeypatch.setattr(speaker.client, "sink", lambda: sink)
+    dialog = speaker.client.begin_dialog("shop", SALES)
+
+    def block(text: str, key: str | None = None) -> None:
+        with dialog:
+            dialog.send(Ask(text=text), key=key)
+
+    sink.way = "raises"
+    with pytest.raises(LogError):
+        block("surely not written")
+    sink.way = "fails"
+    with pytest.raises(LogError):
+        block("one")
+    sink.way = "works"
+    for text, key in (("two", None), ("one", "key")):
+        with pytest.raises(LocalError, match="was not confirmed and may take effect: repeat it first"):
+            block(text, key)
+    block("one")
+    block("two")
+    assert operations(speaker) == [[Begin, Send], [Send]]
 
 
 def test_a_block_that_is_too_large_or_for_nobody_may_be_made_again(speaker: Speaker) -> None:

@@ -75,6 +75,44 @@ def test_a_float_is_lost_nowhere_in_a_state_of_anything(part: Any) -> None:
         StateCodec("s", None, 1).encode({"part": part})
 
 
+class More(BaseModel, extra="allow"):
+    n: int = 0
+
+
+class Holder(BaseModel):
+    more: More = More()
+
+
+class Plain(BaseModel):
+    x: float = 0.0
+    note: str | None = None
+
+
+class Fuller(Plain):
+    y: float = 0.0
+
+
+class Holding(BaseModel):
+    plain: Plain = Plain()
+
+
+class Twice(BaseModel):
+    a: Plain = Plain()
+    b: Plain = Field(default_factory=Plain, serialization_alias="written", validation_alias="read")
+
+
+def test_a_float_is_not_lost_in_a_field_that_its_class_does_not_name() -> None:
+    for value in (More(q=math.inf), Holder(more=More(q={"a": [1.5, math.nan]}))):
+        with pytest.raises(InvalidBody, match=LOST):
+            arrived(value)
+
+
+def test_an_object_that_is_there_twice_is_compared_twice() -> None:
+    part = Plain(x=5.0)
+    with pytest.raises(InvalidBody, match="give it one name for both"):
+        arrived(Twice(a=part, read=part))
+
+
 class Kept(BaseModel):
     note: str | None = None
     cache: float | None = Field(None, exclude=True)
@@ -112,8 +150,16 @@ class Node(BaseModel):
         Kept(own=math.inf),
         Texts(x=math.inf),
         Node(children=[Node(tag="a", children=[Node()])]),
+        Holding(plain=Fuller(y=math.inf)),
     ],
-    ids=["excluded", "written by its class", "written by its type", "written as a text", "with itself in it"],
+    ids=[
+        "excluded",
+        "written by its class",
+        "written by its type",
+        "written as a text",
+        "with itself in it",
+        "of a subclass",
+    ],
 )
 def test_what_is_not_lost_is_not_refused(value: Any) -> None:
     """A field that is not written is not lost, and a class may write infinity in a way of its own."""

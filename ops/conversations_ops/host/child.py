@@ -181,10 +181,10 @@ def grace(revocation: timedelta) -> float:
 def patience(settings: WorkerSettings) -> float:
     """Return the seconds for which a process may stand still.
 
-    A healthy worker may finish no step while handlers finish before a partition moves, and until Kafka counts as unreachable. So a shorter
+    A healthy worker may finish no step while handlers finish before a partition moves, and then until Kafka counts as unreachable. So a shorter
     ``replaced_after`` is lengthened.
     """
-    longest = max(grace(settings.revocation), settings.periods.unreachable_after / SECOND)
+    longest = settings.revocation.total_seconds() + max(LEAVING, settings.periods.unreachable_after / SECOND)
     return max(settings.replaced_after.total_seconds(), longest + SPARE)
 
 

@@ -62,17 +62,18 @@ def test_a_large_command_lets_others_go_in_between_and_is_whole_when_its_produce
         commands.append(b"k", b"connects")
     pieces = [bytes([number]) * 900_000 for number in range(12)]
     began, smalls = perf_counter(), 0
-    future = large.append_async(b"k", pieces)
+    future, later = large.append_async(b"k", pieces), large.append_async(b"k", [b"later"])
     while not future.done():
         small.append(b"k", b"small")
         smalls += 1
     assert perf_counter() - began > (sum(map(len, pieces[:-1])) - AT_ONCE) / PACE
-    closed = large.append_async(b"k", pieces)
+    assert later.result(PATIENCE) is None
+    closed = [large.append_async(b"k", it) for it in (pieces, [b"last"])]
     large.close()
-    assert closed.result(0) is None
+    assert [it.result(0) for it in closed] == [None, None]
     small.close()
     reader = BoundedReader(
-        kafka, topic(kafka, "commands"), partition_of(b"k", PARTITIONS), 0, 2 + smalls + 2 * len(pieces)
+        kafka, topic(kafka, "commands"), partition_of(b"k", PARTITIONS), 0, 4 + smalls + 2 * len(pieces)
     )
     got: list[bytes] = []
     while not reader.done:
@@ -81,6 +82,8 @@ def test_a_large_command_lets_others_go_in_between_and_is_whole_when_its_produce
     between = got[got.index(pieces[0]) : got.index(pieces[-1])]
     assert [it for it in between if it != b"small"] == pieces[:-1]
     assert b"small" in between
+    assert got.index(b"later") > got.index(pieces[-1]), "the commands of one key are in their order"
+    assert got[-1] == b"last"
 
 
 def test_a_command_nobody_confirms_in_time_is_not_accepted(kafka: Kafka) -> None:

@@ -105,9 +105,9 @@ def test_after_the_machine_slept_each_process_has_the_whole_time_again(
     ("settings", "seconds"),
     [
         (WorkerSettings(), 120.0),
-        (WorkerSettings(replaced_after=timedelta(seconds=1)), 25.0),
-        (WorkerSettings(revocation=timedelta(minutes=5)), 315.0),
-        (WorkerSettings(periods=Periods(unreachable_after=300_000_000)), 305.0),
+        (WorkerSettings(replaced_after=timedelta(seconds=1)), 30.0),
+        (WorkerSettings(revocation=timedelta(minutes=5)), 325.0),
+        (WorkerSettings(periods=Periods(unreachable_after=300_000_000)), 310.0),
     ],
     ids=["default", "short", "long-handlers", "patient"],
 )
