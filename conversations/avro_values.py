@@ -19,7 +19,7 @@ _SHORT = timedelta(milliseconds=1)
 
 
 def difference(sent: Any, found: Any) -> str:
-    """Return the path and the two values where what was read differs from what was sent; "" if they are the same."""
+    """Return the path and the two values of the first difference; "" if there is none."""
     other = _difference(sent, found)
     if other is None:
         return ""
@@ -48,7 +48,7 @@ def _difference(sent: Any, found: Any) -> tuple[list[object], Any, Any] | None:
 
 
 def _is_equal(sent: Any, found: Any) -> bool:
-    """Return True if two lists or dicts are equal, which is quick. If they are not, their parts may be the same all the same."""
+    """Return True if two lists or dicts are equal. This is quick. Lists that are not equal may have the same parts."""
     try:
         return type(sent) is type(found) and bool(sent == found)
     except ValueError:  # an array of numpy is in one of them

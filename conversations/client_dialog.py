@@ -6,7 +6,8 @@ import asyncio
 import concurrent.futures
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -82,9 +83,9 @@ class ClientBlock:
         self._ended = False
         self._inside = False
         self._before: tuple[list[Operation], bool] = (self._operations.copy(), False)
+        """The requests in front of the block, and whether the dialog had ended. A block that fails leaves them as they were."""
         self._perhaps: tuple[list[Operation], str] = ([], "")
         """The requests and the key of the block that begins the dialog, if it was perhaps written."""
-        """The requests in front of the block, and whether the dialog had ended. A block that fails leaves them as they were."""
         self.to = ""
         """The service that the catalog must name; empty if the block begins no dialog, or its dialog may wait for the service."""
 
@@ -221,8 +222,24 @@ class ClientBlock:
         self._before = (self._operations.copy(), self._ended)
 
     def _give_up(self) -> None:
-        """Forget the requests of a block that was not written, or perhaps not. A repetition begins the dialog too, which takes effect once."""
+        """Take back the requests of a block that was not written, or perhaps not. A repetition begins the dialog too, which takes effect once."""
         self._operations, self._ended = self._before[0].copy(), self._before[1]
+
+    @contextmanager
+    def _confirming(self) -> Iterator[None]:
+        """Take the requests of the block back if they are not confirmed.
+
+        Raises:
+            NotAccepted: Kafka did not confirm the command in time.
+        """
+        try:
+            yield
+        except BaseException as failure:
+            self._give_up()
+            if isinstance(failure, TimeoutError):
+                raise self.unconfirmed() from None
+            raise
+        self._perhaps = ([], "")
 
     def __enter__(self) -> Self:
         self._begin_block()
@@ -242,16 +259,10 @@ class ClientBlock:
         if kind is not None:
             self._give_up()
             return
-        try:
+        with self._confirming():
             future = self.append()
             if future is not None:
                 future.result(self._client.timeout.total_seconds())
-            self._perhaps = ([], "")
-        except BaseException as failure:
-            self._give_up()
-            if isinstance(failure, TimeoutError):
-                raise self.unconfirmed() from None
-            raise
 
     async def __aenter__(self) -> Self:
         self._begin_block()
@@ -265,17 +276,11 @@ class ClientBlock:
         if kind is not None:
             self._give_up()
             return
-        try:
+        with self._confirming():
             future = self.append()
             if future is not None:
                 async with asyncio.timeout(self._client.timeout.total_seconds()):
                     await asyncio.wrap_future(future)
-            self._perhaps = ([], "")
-        except BaseException as failure:
-            self._give_up()
-            if isinstance(failure, TimeoutError):
-                raise self.unconfirmed() from None
-            raise
 
     def unconfirmed(self) -> NotAccepted:
         """Return the error for requests that Kafka did not confirm in time. It tells how to repeat them without a second effect."""

@@ -15,6 +15,7 @@ _WITH_FLOATS = {"any", "callable", "float", "function-plain", "generator", "is-i
 """Types of core schemas whose values may be floats, or anything."""
 _ALLOW = "allow"
 _SETS, _LISTS, _TEXTS = (set, frozenset), (list, tuple, deque), (str, int, bytes)
+_COLLECTIONS = (*_LISTS, *_SETS)
 
 
 def may_have_floats(schema: Any) -> bool:
@@ -55,7 +56,7 @@ def _has(value: Any, seen: set[int]) -> bool:
 def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, Mapping):
         return value.values()
-    if isinstance(value, (*_LISTS, *_SETS)):
+    if isinstance(value, _COLLECTIONS):
         return value
     named = [getattr(value, name, None) for name in fields_of(type(value)).floats]
     extra = extra_of(value)

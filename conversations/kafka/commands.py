@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import Any
@@ -143,7 +142,6 @@ class _Connection:
         if is_first:
             self._begin(command)
         if self._stop.is_set():  # ``close`` came first: nobody goes on any more
-            self._refuse_looks()
             self._refuse_lines()
 
     def _begin(self, command: _Command) -> bool:
@@ -172,20 +170,13 @@ class _Connection:
                     del self._lines[command.key]
 
     def _look_up_all(self) -> None:
-        """Look up services for the commands in ``_looks``, one after the other. Ends after ``None``, and refuses what comes later."""
+        """Look up services for the commands in ``_looks``, one after the other. Ends after ``None``."""
         while (command := self._looks.get()) is not None:
             try:
                 self._look_up(command)
             except Exception as error:  # noqa: BLE001 - the sender waits for the future
                 command.refuse(error)
                 self._settle(command)
-
-    def _refuse_looks(self) -> None:
-        """Refuse the commands that still wait for a look at the catalog."""
-        with suppress(Empty):
-            while True:
-                if (command := self._looks.get_nowait()) is not None:
-                    command.refuse(NotAccepted(f"commands of {self.service!r} were closed before the catalog was read"))
 
     def _look_up(self, command: _Command) -> None:
         try:
@@ -203,14 +194,13 @@ class _Connection:
         self._go_on(command)
 
     def close(self, timeout: float) -> None:
-        self._looks.put(None)
-        self._looker.join(timeout)
         until = monotonic() + timeout
         while self._lines and monotonic() < until and self._thread.is_alive():
             self._stop.wait(CROWDED)
         self.producer.flush(max(0.0, until - monotonic()))
         self._stop.set()
-        self._refuse_looks()
+        self._looks.put(None)
+        self._looker.join(max(0.0, until - monotonic()))
         self._thread.join(SERVE + timeout)
         self._refuse_lines()
 

@@ -70,10 +70,11 @@ class Pieces:
         """Keep the next piece of a command until a log time. Return the key of its row."""
         key = repetitions.piece(command_id, piece.index)
         self._outbox.write(key, until.to_bytes(_TIME, "big") + piece.content)
-        self._count(_name(command_id), len(piece.content))
+        name = _name(command_id)
+        self._count(name, len(piece.content))
         if piece.index == 0:
-            self._digests[_name(command_id)] = Digest()
-        if (digest := self._digests.get(_name(command_id))) is not None:
+            self._digests[name] = Digest()
+        if (digest := self._digests.get(name)) is not None:
             digest.add(piece.content)
         return key
 
@@ -98,9 +99,9 @@ class Pieces:
 
     def contents(self, command_id: bytes, last: bytes) -> Iterator[memoryview]:
         """Yield the content of each piece of a command that is kept, and that of one more."""
-        for index in range(self.arrived(command_id)):
-            yield self._row(command_id, index)
-        yield memoryview(last)
+        parts = self.parts(command_id, last)
+        for index in range(len(parts.sizes)):
+            yield parts.read(index)
 
     def joined(self, command_id: bytes, last: bytes) -> bytes:
         """Return the content of the pieces of a command that are kept, with that of one more."""
